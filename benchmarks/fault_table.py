@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table of docs/fleet.md: each fault that is planted, by what, how it ends, the log line, the time to recover.
-
-    python -m benchmarks.fault_table             print it
-    python -m benchmarks.fault_table --write     put it between the markers of docs/fleet.md
+"""Print each fault that is planted: by what, how it ends, the log line, the time to recover.
 
 Rows are files of `benchmarks/fault_rows`, JSON Lines, one object a fault with the texts of `Row`: `simulation.jsonl` is
 written by `benchmarks.fleet_faults --write`, `killing.jsonl` by `benchmarks.fleet_faults killing --write` or from what
@@ -13,7 +10,6 @@ Exit code 2: a row has another field, or a text that is empty where it may not b
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
@@ -21,12 +17,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.page_marks import between
 from configtron.model.errors import BadInput
-from tests.support import ROOT
 
-ROWS, PAGE = Path(__file__).with_name("fault_rows"), ROOT / "docs/fleet.md"
-BEGIN, END = "<!-- benchmarks.fault_table -->", "<!-- end of benchmarks.fault_table -->"
+ROWS = Path(__file__).with_name("fault_rows")
 # A row's test: file and function.
 TEST = re.compile(r"`((?:tests|benchmarks)/[\w/]+\.py)::(\w+)`")
 
@@ -89,22 +82,10 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def page_with(text: str, shown: str) -> str:
-    """Return a page with a table between its markers. Errors: `BadInput` where they are missing."""
-    return between(text, shown, BEGIN, END, page=PAGE)
-
-
 def main() -> int:
-    """Print the table, or write it into the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="put the table between the markers of docs/fleet.md")
-    write = parser.parse_args().write
+    """Print the table."""
     try:
-        shown = table(all_rows())
-        if write:
-            PAGE.write_text(page_with(PAGE.read_text(), shown))
-        else:
-            print(shown, end="")
+        print(table(all_rows()), end="")
     except BadInput as error:
         print(f"fault_table: {error}", file=sys.stderr)
         return error.code

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The closed loop alive, in virtual time: what clients of six continents gain, and what it takes to recover.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.live [SEED [EPOCHS]] [--docs FILE]      make demo-live
+    OMP_NUM_THREADS=1 python -m benchmarks.live [SEED [EPOCHS]]      make demo-live
     OMP_NUM_THREADS=1 python -m benchmarks.live aa [RUNS]
 
 Four servers, a manager whose maps the product's learner makes, clients who draw from them as the kernel does, rows of
@@ -11,7 +11,7 @@ on the same clients and chance: ConfigTron's ensemble, MAB+NC, the best static c
 of each condition. Exit code 1: p95 of all continents together is not better than Default's by an interval that
 excludes 0, a continent's median is worse by one, or something planted is not recovered from. `aa`: no configuration
 matters; exit code 1 where more than 5 % of the runs claim a gain or a harm, beyond chance.
---docs: write the tables between the marks in FILE, too. The same seed prints the same bytes; seconds go to stderr.
+The same seed prints the same bytes; seconds go to stderr.
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from dataclasses import replace
-from io import StringIO
-from pathlib import Path
 
 import numpy as np
 from scipy.special import bdtrc
@@ -39,13 +36,10 @@ from benchmarks.live.scenario import (
     settings_at,
     world_of,
 )
-from benchmarks.page_marks import into
 from configtron.learner.columns import Codes, Floats
 from tests.support.live_world import LiveWorld
 
 POLICIES = {"thompson": "configtron (thompson)", "configtron": "ConfigTron's ensemble", "mab_nc": "MAB+NC"}
-# Between which tables are written into a page.
-BEGIN, END = "<!-- benchmarks.live -->", "<!-- end of benchmarks.live -->"
 # Epochs of ten minutes.
 EPOCH_S = 600
 # A profile that harms is gone once so few tuned clients have it.
@@ -62,17 +56,8 @@ def main(*words: str) -> int:
     """The experiment, or the runs without an effect."""
     if words and words[0] == "aa":
         return without_effect(int(words[1]) if len(words) > 1 else RUNS)
-    numbers = words[: words.index("--docs")] if "--docs" in words else words
-    scenario = Scenario(seed=int(numbers[0]) if numbers else 1)
-    scenario = replace(scenario, epochs=int(numbers[1])) if len(numbers) > 1 else scenario
-    if "--docs" not in words:
-        return experiment(scenario)
-    written = StringIO()
-    with redirect_stdout(written):
-        missed = experiment(scenario)
-    print(written.getvalue(), end="")
-    into(Path(words[words.index("--docs") + 1]), written.getvalue(), BEGIN, END)
-    return missed
+    scenario = Scenario(seed=int(words[0]) if words else 1)
+    return experiment(replace(scenario, epochs=int(words[1])) if len(words) > 1 else scenario)
 
 
 def experiment(scenario: Scenario) -> int:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The closed loop on kernels that draw, in the lab's virtual time: what clients of six continents gain.
 
-    python -m benchmarks.live_kernel [DRIVER [SEED [EPOCHS]]] [--windows N] [--docs FILE]      as root
+    python -m benchmarks.live_kernel [DRIVER [SEED [EPOCHS]]] [--windows N]      as root
 
 (make demo-live-kernel)
 
@@ -12,7 +12,7 @@ they have Default, which is what silence would get. Planted: a continent's netwo
 than a burst, a server and its agent are killed, the manager is killed. Every connection's arm is compared with
 model/draw.py's. Exit code 1: an arm, a row or a propensity differs from the draw, or a client had two arms within an
 epoch. --windows: segments of the largest initial window that is tried, 32 unless given, as without an operator's bound;
---docs: write the tables between the marks in FILE, too. The same seed prints the same bytes; seconds and progress go to
+The same seed prints the same bytes; seconds and progress go to
 stderr.
 """
 
@@ -40,14 +40,12 @@ from benchmarks.live_kernel.report import (
     gains,
 )
 from benchmarks.live_kernel.scenario import KernelScenario, pages
-from benchmarks.page_marks import into
 from configtron.lab.testbed import loads, servers
 from configtron.model.errors import ConfigtronError
 from configtron.tune.guard import MOST_LEARNED_WINDOW
 from tests.support import guest_module
 
 DRIVERS = ("kmod", "ebpf")
-BEGIN, END = "<!-- benchmarks.live_kernel -->", "<!-- end of benchmarks.live_kernel -->"
 # Real time after which a run is ended.
 LIMIT_S = 3 * 3600
 
@@ -102,7 +100,6 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("seed", type=int, nargs="?", default=1)
     parser.add_argument("epochs", type=int, nargs="?", default=KernelScenario().epochs)
     parser.add_argument("--windows", type=int, default=MOST_LEARNED_WINDOW)
-    parser.add_argument("--docs", type=Path)
     given = parser.parse_args(rest)
     if driver:
         scenario = KernelScenario(driver=driver, seed=given.seed, epochs=given.epochs, windows=given.windows)
@@ -110,8 +107,6 @@ def main(words: Sequence[str]) -> int:
     else:
         text, code = every_driver([str(given.seed), str(given.epochs), "--windows", str(given.windows)])
     print(text, end="")
-    if given.docs:
-        into(given.docs, text, BEGIN, END)
     return code
 
 

@@ -29,7 +29,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.evidence import commit_of
-from benchmarks.page_marks import between
 from benchmarks.sealed import table
 from benchmarks.sealed.choosers import FAIR, WARM, chooser, readings, roster
 from benchmarks.sealed.ground import Spec, made, quick, standard
@@ -38,7 +37,6 @@ from configtron.learner import PREFERRED
 from configtron.model.errors import BadInput
 from tests.support import ROOT
 
-BEGIN, END = "<!-- sealed suite: begin -->", "<!-- sealed suite: end -->"
 RUN = "run.json"
 # CPU seconds of a thousand sessions, roughly: only the time left is made of it.
 COST_S = {
@@ -153,16 +151,6 @@ def fresh(seed: int | None, folder: Path) -> tuple[int, str]:
     return chosen, began
 
 
-def into(document: Path, text: str) -> None:
-    """Put the report between the marks of a document. Errors: `BadInput` where they are not there."""
-    document.write_text(between(document.read_text(), text, BEGIN, END, page=document))
-
-
-def short(found: table.Found, title: str, candidates: tuple[str, ...]) -> str:
-    """What a document has of a run: verdicts, gains, the table over all worlds."""
-    return "\n".join([title, table.verdicts(found, candidates), table.gains(found), table.summary(found)])
-
-
 def main(words: list[str] | None = None) -> int:
     """Run, print, write."""
     parser = argparse.ArgumentParser(prog="benchmarks.sealed", description=__doc__.splitlines()[0])
@@ -190,9 +178,6 @@ def main(words: list[str] | None = None) -> int:
     )
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1, help="processes [default: one a core]")
     parser.add_argument("-o", "--output-file", type=Path, help="write the report here [default: stdout]")
-    parser.add_argument(
-        "--docs", type=Path, metavar="FILE", help="also write its first tables between the marks in FILE"
-    )
     arguments = parser.parse_args(words)
     chosen = secrets.randbits(31) if arguments.seed is None else arguments.seed
     folder = arguments.folder or ROOT / "runs" / "sealed" / str(chosen)
@@ -226,8 +211,6 @@ def _main(arguments: argparse.Namespace, seed: int | None, folder: Path) -> int:
     else:
         print(text)
     print(table.verdicts(found, candidates), file=sys.stderr)
-    if arguments.docs:
-        into(arguments.docs, short(found, title, candidates))
     return 1 if wrong else 0
 
 

@@ -64,7 +64,8 @@ def cannot_write(path: object, error: OSError, remedy: str = "") -> ConfigtronEr
 
 @contextmanager
 def file_errors() -> Iterator[None]:
-    """Turn an `OSError` that names a file into a `ConfigtronError` of one line; a broken pipe passes."""
+    """Turn an `OSError` that names a file into a `ConfigtronError` of one line and of its code (`code_of`); a broken
+    pipe passes."""
     try:
         yield
     except BrokenPipeError:
@@ -72,7 +73,7 @@ def file_errors() -> Iterator[None]:
     except OSError as error:
         if error.filename is None:
             raise
-        kind = Unwritten if error.errno in CANNOT_WRITE else ConfigtronError
+        kind = {UNWRITTEN: Unwritten, PRIVILEGE: Missing}.get(code_of(error), ConfigtronError)
         raise kind(repr(str(error.filename))[1:-1] + f": {error.strerror or error}") from error
 
 

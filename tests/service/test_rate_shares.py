@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from random import Random
 
-from configtron.service.campaign.rate_shares import BEAT_S, GRACE_S, LEASE_S, SECOND_S, RateShares
+from configtron.probe.spacing import WINDOW_S
+from configtron.service.campaign.rate_shares import BEAT_S, GRACE_S, LEASE_S, RateShares
 
 
 def granted(table: RateShares, name: str, part: int, slots: int, now: float) -> float:
@@ -18,8 +19,8 @@ def test_workers_share_evenly_and_a_further_one_waits() -> None:
     assert [granted(table, name, part, 2, 0.0) for part, name in enumerate("abc")] == [0.5, 0.5, 0.0]
     table.end("a", 1.0)
     # within the second of its last start, its share starts nothing else
-    assert table.expire(1.0 + SECOND_S / 2) == [] and table.grant("c", 2) == 0.0
-    assert table.expire(1.0 + SECOND_S) == [] and table.waiting() == [("c", 2)] and table.grant("c", 2) == 0.5
+    assert table.expire(1.0 + WINDOW_S / 2) == [] and table.grant("c", 2) == 0.0
+    assert table.expire(1.0 + WINDOW_S) == [] and table.waiting() == [("c", 2)] and table.grant("c", 2) == 0.5
 
 
 def test_a_silent_attempt_leaves_the_list_and_frees_its_part_when_it_has_surely_stopped() -> None:
@@ -53,7 +54,7 @@ def test_a_worker_that_reads_nothing_stops_before_its_share_is_given_on() -> Non
 
 def test_shares_never_sum_to_more_than_all_whatever_happens() -> None:
     rng = Random(3)
-    for _ in range(100):
+    for _ in range(200):
         table, now = RateShares(), 0.0
         for number in range(60):
             now += rng.random() * 4

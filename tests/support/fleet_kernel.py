@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from configtron.model.close_records import CLOSED, RESET, CloseRecord, OpenRecord
 from configtron.model.draw import Mix, Plan, draw, unit_of
@@ -199,8 +199,3 @@ def _named(begun: Beginning, names: Mapping[int, str]) -> OpenRecord:
 def replace_names(opened: OpenRecord, class_name: str | None, profile: str | None) -> OpenRecord:
     """Return a record with other names."""
     return opened._replace(class_name=class_name, profile=profile)
-
-
-def without_lease(plan: Plan) -> Plan:
-    """Return a plan to compare: all but its lease."""
-    return replace(plan, not_after=0)

@@ -27,7 +27,6 @@ WHOLE = 65_536
 DISPROVED = ("fast", "slow", "clock", "guessed")
 # s by which steps and frames delay what a process does.
 SLACK_S = 0.7
-REFUSED_MAP = "unknown-map"
 # Profiles without settings: of this simulation's maps, and of staged ones.
 SETS_NOTHING = ("off", "default")
 

@@ -17,6 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
+from configtron.probe.spacing import WINDOW_S
+
 # How often workers read the list and say that they live. Shorter costs the scheduler, which answers each of them.
 BEAT_S = 1.0
 # Five beats: a busy scheduler or a network's hiccup takes some seconds, and an attempt lost for that is begun again.
@@ -24,8 +26,6 @@ LEASE_S = 5.0
 # After an attempt left the list: it stops by itself LEASE_S after the last list that it read, which it may have asked
 # for a beat after it was made; one more for the answer's way, and one for what was just starting.
 GRACE_S = LEASE_S + 3 * BEAT_S
-# The window over which rates are promised (`probe/spacing.py`).
-SECOND_S = 1.0
 # A share smaller than this part of an even one is not worth to begin with: wait until another ends.
 LEAST_SHARE = 0.5
 
@@ -95,10 +95,10 @@ class RateShares:
             one.free_at = now + GRACE_S
 
     def end(self, name: str, now: float) -> None:
-        """Note an attempt's report that it has stopped: within a second of its last start its share starts nothing."""
+        """Note that an attempt reports its end. Its share is free once its last starts count in no window any more."""
         if name in self._attempts:
             one = self._attempts[name]
-            one.free_at = min(now + SECOND_S, one.free_at or inf)
+            one.free_at = min(now + WINDOW_S, one.free_at or inf)
 
     def expire(self, now: float) -> list[int]:
         """Revoke silent attempts, and forget those that have surely stopped; return the parts of those revoked."""

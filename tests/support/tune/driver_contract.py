@@ -118,7 +118,7 @@ def main() -> None:
             before = one.make().before()
             try:
                 check(one)
-            except Exception:
+            except Exception:  # the test prints every check that failed, and fails by any
                 failed[check.__name__] = traceback.format_exc()
             finally:
                 one.make().revert(before)
