@@ -265,7 +265,9 @@ def test_impossible_options_are_refused_at_once(typed: Typed, tmp_path: Path, wo
 @pytest.mark.slow
 def test_a_study_is_reported_in_every_form(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("configtron.studies.sim.world.CONDITIONS", 40)
-    code, out, _ = typed("replay", "study", "knobs", "--seeds", 2, "--html", "s.html", "-f", "jsonl")
+    code, out, _ = typed(
+        "replay", "study", "knobs", "--tensor", "analytic", "--seeds", 2, "--html", "s.html", "-f", "jsonl"
+    )
     printed = rows(out)
     assert code == DONE and {row["study"] for row in printed} == {"knobs"} and {row["worlds"] for row in printed} == {2}
     assert {row["row"]: row["paper"] for row in printed if row["column"] == "median excess"}["initcwnd"] == "second"
