@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: MIT
 """A fleet under faults: seeds of the whole-system simulation, and what was planted in them.
 
-    python -m benchmarks.fleet_faults [--seeds 500] [--first 0] [--write]
-    python -m benchmarks.fleet_faults killing [--seeds 10] [--first 0] [--write]
-
---write: put the figures into `benchmarks/fault_rows`, for `benchmarks.fault_table`.
+    python -m benchmarks.fleet_faults [--seeds 500] [--first 0]
+    python -m benchmarks.fleet_faults killing [--seeds 10] [--first 0]
 
 Each seed is a manager, three agents (two with kernels that draw), visitors (a tenth lies), a faulty network, kills,
 reboots, clock jumps, full disks, revoked keys, forged and replayed documents, frames and beacons, a second manager with
@@ -23,50 +21,19 @@ its failures.
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from benchmarks.fault_table import ROWS, Row, written
 from tests.support.fleet_killing import FASTER, KILLED, REPORTING, KillingFound, KillingWorld
 from tests.support.fleet_world import FAULTS_S, QUIET_S, World
 
 # Databases are written and thrown away: memory is enough.
 MEMORY = Path("/dev/shm")
-FAULT = "a profile that breaks 30 % of its connections and makes the other loads faster"
-# Kind -> how it ends, and the words of the log that name it.
-RIGHT = "the agent runs, holds a map, and its kernel has that map's rules for its clock's epoch; no row lost or doubled"
-ANEW = "the agent was started anew; map 3.7, kept by its former start, is in force again"
-TEXTS = {
-    "agent killed": (RIGHT, ANEW),
-    "reboot": (RIGHT, ANEW),
-    "killed between writes": (RIGHT, ANEW),
-    "manager killed": ("it runs, under a later term, and all agents within reach obey it", ""),
-    "old manager started": ("it stops", "agent a1 obeys the manager m (term 2), which came later; this one stops"),
-    "partition": (f"{RIGHT}; the manager has its outcomes", "the manager has not been heard for 10 s: map 3.7 goes on"),
-    "agent's clock jumps": (RIGHT, "this host's wall clock was stepped by +30 s: epochs follow it"),
-    "manager's clock jumps": (
-        "agents obey it; maps are made and renewed",
-        "this host's wall clock was stepped by +30 s",
-    ),
-    "agent's journal full": (
-        RIGHT,
-        "map 3.7 is in force, but not kept for the next start yet: no space left",
-    ),
-    "module of another version": (RIGHT, "map 3.7 is refused, Default stays: the module speaks version 2"),
-    "lease watchdog killed": (RIGHT, ""),
-    "external change": ("the place is frozen", "another program changed what is in force; no map is applied until"),
-    "revoked": ("no frame by that key is heard", "a frame by the key ... is dropped: revoked, or never enrolled"),
-    "forged document": (RIGHT, "a document is refused, map 3.7 stays: its signature is not the manager's"),
-    "forged map": (RIGHT, "a document is refused, map 3.7 stays: its signature is not the manager's"),
-    "map replayed": (RIGHT, ""),
-}
 
 
 def world_of(seed: int) -> World:
@@ -75,16 +42,6 @@ def world_of(seed: int) -> World:
         world = World(seed, Path(folder))
         world.run()
         return world
-
-
-def rows(seconds: Mapping[str, Sequence[float]]) -> list[Row]:
-    """Return a row of `fault_table` for each kind."""
-    found = []
-    for kind, (end, line) in TEXTS.items():
-        if some := seconds.get(kind):
-            recovery = f"{min(some):.1f}, {median(some):.1f}, {max(some):.1f} of {len(some)}"
-            found.append(Row(kind, "simulation", end, line, recovery))
-    return found
 
 
 def faults(options: argparse.Namespace) -> int:
@@ -117,9 +74,8 @@ def faults(options: argparse.Namespace) -> int:
           f" {judged['rows checked']} rows compared with what the judge draws")  # fmt: skip
     print(", ".join(f"{name} {count}" for name, count in planted.most_common()))
     print("virtual s until the end state, least, median and most:")
-    print("\n".join(f"  {row.fault}: {row.recovery}" for row in rows(seconds)))
-    if options.write:
-        (ROWS / "simulation.jsonl").write_text(written(rows(seconds)))
+    for kind, some in seconds.items():
+        print(f"  {kind}: {min(some):.1f}, {median(some):.1f}, {max(some):.1f} of {len(some)}")
     return 1 if broken else 0
 
 
@@ -129,19 +85,6 @@ def killing_world(seed: int, reports: bool) -> KillingWorld:
         world = KillingWorld(seed, Path(folder), reports)
         world.run()
         return world
-
-
-def killing_row(found: Sequence[KillingFound], without: Sequence[KillingFound]) -> str:
-    """Return the row of the table of faults, JSON."""
-    spans_s = [one.at_s - one.begun_s for one in found]
-    everywhere = sum(one.stage == "all" for one in without)
-    end = (f"the canary's alarm takes it back by failed loads that browsers reported; without their reports it looked"
-           f" {1 - median(one.faster for one in without):.0%} faster and reached all clients in {everywhere} of"
-           f" {len(without)} runs")  # fmt: skip
-    recovery = f"{min(spans_s):.0f}, {median(spans_s):.0f}, {max(spans_s):.0f} of {len(spans_s)}"
-    by = "`python -m benchmarks.fleet_faults killing`"
-    return json.dumps({"fault": FAULT, "by": by, "end": end, "line": found[0].line.partition(" (")[0],
-                       "recovery": recovery})  # fmt: skip
 
 
 def killing(options: argparse.Namespace) -> int:
@@ -165,8 +108,6 @@ def killing(options: argparse.Namespace) -> int:
         print(f"{'with' if reports else 'without'} reports: {back_again} of {len(found)} taken back,"
               f" {sum(one.stage == 'all' for one in found)} for all clients; loads broken, median"
               f" {median(one.broken for one in found):.0f}")  # fmt: skip
-    if options.write:
-        (ROWS / "killing.jsonl").write_text(killing_row(runs[True], runs[False]) + "\n")
     return 1 if wrong or len(back) < len(runs[True]) else 0
 
 
@@ -184,7 +125,6 @@ def main() -> int:
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--twice", type=int, default=10, help="of every so many seeds, one is replayed and compared")
-    parser.add_argument("--write", action="store_true", help="keep the figures for the table of faults")
     options = parser.parse_args()
     options.seeds = options.seeds or (500 if options.kind == "faults" else 10)
     logging.disable(logging.CRITICAL)
