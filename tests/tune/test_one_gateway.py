@@ -3,17 +3,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from configtron.lab.uml.kmod import module_for_guest
-from configtron.lab.uml.user_mode_linux import UmlVirtual
 from tests.support.tune.aside import aside
-from tests.support.tune.in_guest import in_guest
 
 # As in `one_gateway.py`, whose imports take seconds.
 EPOCH_S, PLAIN, WIDE = 60, 5_000, 50_000
@@ -22,38 +18,11 @@ EPOCH_S, PLAIN, WIDE = 60, 5_000, 50_000
 MOST_OUTCOMES = 6
 
 
-@pytest.mark.root
-def test_bands_and_changes_of_one_prefixs_clients(capsys: pytest.CaptureFixture[str]) -> None:
-    found = aside("one_gateway.py", "ebpf")
-    judge(found)
-    with capsys.disabled():
-        print(f"\nebpf: {figures(found)}")
-
-
-@pytest.mark.lab
-def test_the_same_by_the_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    virtual = UmlVirtual()
-    if reason := virtual.available():
-        pytest.skip(reason)
-    module = module_for_guest(lambda line: print(line, file=sys.stderr))
-    found = in_guest(virtual, tmp_path, "one_gateway.py", "kmod", str(module))
-    judge(found)
-    assert (found["unload"], found["complaints"]) == (0, [])
-    with capsys.disabled():
-        print(f"\nkmod: {figures(found)}")
-
-
-def figures(found: dict[str, Any]) -> str:
-    """By how many outcomes, and after how long, a client that changed its network had what suits the new one."""
-    came, ((_, _, outcomes, seconds),) = found["after"][1], found["moved"]
-    return (
-        f"band: 0 outcomes, {came['seconds']:.2f} s; listed prefix: {outcomes} outcomes, {seconds:.0f} s of an epoch of"
-        f" {EPOCH_S} s; {found['retuned']}"
-    )
-
-
-def judge(found: dict[str, Any]) -> None:
-    """Each client has the class of its own path, before and after a change of that path."""
+@pytest.mark.parametrize(
+    "driver", [pytest.param("ebpf", marks=pytest.mark.root), pytest.param("kmod", marks=pytest.mark.lab)]
+)
+def test_bands_and_changes_of_one_prefixs_clients(guest: Callable[..., dict[str, Any]], driver: str) -> None:
+    found = aside("one_gateway.py", "ebpf") if driver == "ebpf" else guest("one_gateway")
     near, far = found["apart"]
     assert near["prefix"] == far["prefix"] and not near["listed"], "neither is of a prefix with a class of its own"
     assert (near["band"], far["band"]) == (2, 3) and near["class"] != far["class"]

@@ -2,7 +2,7 @@
 """The closed loop on this kernel, for clients behind one gateway whose paths differ and change. JSON.
 
     one_gateway.py ebpf                   run it apart (tests/support/isolation.py)
-    one_gateway.py kmod configtron.ko     run it in a guest of the lab
+    one_gateway.py configtron.ko          run it in a guest of the lab
 
 Learner, maps, applier, journal and driver are those of `learn serve --local`; wall-clock time is handed in, so that
 epochs pass as fast as rows come. Connections are real ones over a path of user space that delays each client's
@@ -379,4 +379,4 @@ def close(ends: dict[str, Connected]) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="gateway-") as made:
-        print(json.dumps(by_ebpf(Path(made)) if sys.argv[1] == "ebpf" else by_kmod(Path(made), sys.argv[2])))
+        print(json.dumps(by_ebpf(Path(made)) if sys.argv[1] == "ebpf" else by_kmod(Path(made), sys.argv[1])))
