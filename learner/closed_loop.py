@@ -124,7 +124,7 @@ class LoopLearner:
         maps = {(one.term, one.version): one for one in self.maps_}
         grid = None if self.policy is None else self.policy.grid
         if self.alike_:
-            rows = [row if row.bandwidth_kbps else replace(row, bandwidth_kbps=ALIKE_KBPS) for row in rows]
+            rows = [row if row.bandwidth_kbps else row._replace(bandwidth_kbps=ALIKE_KBPS) for row in rows]
         outcomes = outcomes_of(rows, maps, self.traffic, self.counts_, default_of(grid), self.left_out_)
         if outcomes:
             self.outcomes_ += len(outcomes)

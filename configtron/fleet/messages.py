@@ -19,6 +19,7 @@ from typing import Annotated, NamedTuple, TypeVar
 
 from msgspec import DecodeError, EncodeError, Meta, Raw, Struct
 from msgspec.msgpack import Decoder, Encoder
+from msgspec.structs import astuple
 
 from configtron.model.errors import BadInput
 from configtron.model.fleet import ARM, OutcomeRow
@@ -33,6 +34,8 @@ MOST_FRAME, CHUNK = 1 << 20, 256 << 10
 MOST_CHUNKS = 256
 # Rows of one batch; entries of a map whose refusal is listed by name, of those that are counted.
 MOST_ROWS, MOST_REFUSED = 2000, 1000
+# Fields of an outcome that its batch gives: agent, boot, sequence.
+OF_BATCH = 3
 # Further numbers of an outcome.
 MOST_MORE = 16
 
@@ -129,7 +132,7 @@ def refused_count(listed: Iterable[tuple[str, str]], omitted: int) -> int:
 
 
 class RowForm(Struct, frozen=True, array_like=True):
-    """An `OutcomeRow` without agent, boot and sequence, which its batch gives."""
+    """The bounds of an `OutcomeRow`, field for field, without the first `OF_BATCH`."""
 
     at_ns: Count
     site: Text
@@ -261,21 +264,13 @@ class EncodedRows(NamedTuple):
 
 def encode_rows(rows: Sequence[OutcomeRow]) -> EncodedRows:
     """Return rows as a spool keeps them. Errors: `BadInput` for a row that no manager would take."""
-    forms = []
-    for row in rows:
-        form = RowForm(
-            row.at_ns, row.site, row.prefix, row.unit, row.plt_ms, row.term, row.map_version, row.epoch,
-            row.class_name, row.arm, row.profile, row.propensity, row.held, row.failure, row.teaches, row.why_not,
-            row.device, row.protocol, row.rtt_ms, row.bandwidth_kbps, row.loss, dict(row.more),
-        )  # fmt: skip
-        forms.append(_checked(form, row))
-    return EncodedRows(len(rows), b"".join(forms))
+    return EncodedRows(len(rows), b"".join(map(_encoded, rows)))
 
 
-def _checked(form: RowForm, row: OutcomeRow) -> bytes:
-    """Return an encoded row that decodes again. Errors: `BadInput`."""
+def _encoded(row: OutcomeRow) -> bytes:
+    """Return a row as a `RowForm` that decodes again. Errors: `BadInput`."""
     try:
-        data = _ENCODER.encode(form)
+        data = _ENCODER.encode((*row[OF_BATCH:-1], dict(row.more)))
         _check_row(_ROW.decode(data))
         return data
     except (DecodeError, EncodeError, TypeError, OverflowError, UnicodeError, MessageError) as error:
@@ -317,9 +312,5 @@ def outcome_rows(agent: str, batch: OutcomeBatch) -> list[OutcomeRow]:
     found = []
     for sequence, row in enumerate(batch.rows, batch.first):
         _check_row(row)
-        found.append(OutcomeRow(
-            agent, batch.boot, sequence, row.at_ns, row.site, row.prefix, row.unit, row.plt_ms, row.term,
-            row.map_version, row.epoch, row.class_name, row.arm, row.profile, row.propensity, row.held, row.failure,
-            row.teaches, row.why_not, row.device, row.protocol, row.rtt_ms, row.bandwidth_kbps, row.loss, row.more,
-        ))  # fmt: skip
+        found.append(OutcomeRow(agent, batch.boot, sequence, *astuple(row)))
     return found

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ PROFILES = {"fast": Profile("fast", (("initcwnd", 30),)), "odd.name": Profile("o
 def rows(first: int, last: int, **named: object) -> list[OutcomeRow]:
     row = OutcomeRow("web1", "b1", 0, 5, "a.example", "192.0.2.0/24", "ab", 812.5, 1, 1, 3, "near", 0, "fast", 0.75,
                      rtt_ms=20.0, more={"jitter_ms": 2.0})  # fmt: skip
-    return [replace(row, sequence=at, **named) for at in range(first, last + 1)]  # type: ignore[arg-type]
+    return [row._replace(sequence=at, **named) for at in range(first, last + 1)]  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -233,6 +233,10 @@ def test_frames_out_of_bounds_are_refused() -> None:
         from_agent(frame(AgentHello("b" * 65, "0")))
 
 
+def test_a_row_has_the_same_fields_with_bounds() -> None:
+    assert messages.RowForm.__struct_fields__ == OutcomeRow._fields[messages.OF_BATCH :]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -243,7 +247,7 @@ def test_frames_out_of_bounds_are_refused() -> None:
 )  # fmt: skip
 def test_rows_that_no_manager_takes_are_refused_at_the_spool(wrong: dict[str, object]) -> None:
     with pytest.raises(BadInput):
-        encode_rows([ROW, replace(ROW, **wrong)])  # type: ignore[arg-type]
+        encode_rows([ROW, ROW._replace(**wrong)])  # type: ignore[arg-type]
 
 
 def test_a_document_that_was_changed_is_refused() -> None:

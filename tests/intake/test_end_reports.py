@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,7 @@ def stored(folder: Path, reports: list[OutcomeRow], times: int = 1, others: tupl
            ) -> tuple[list[dict[str, Any]], int, int]:  # fmt: skip
     """Return the table's rows, how many rows of page loads there are, and the number up to which all came."""
     (batch,) = (decoded(encoded(ReaderBatch(states=tuple(reports)))),)
-    rows = [replace(one, agent="web1", boot="b", sequence=at) for at, one in enumerate(batch.states, 1)]
+    rows = [one._replace(agent="web1", boot="b", sequence=at) for at, one in enumerate(batch.states, 1)]
     rows += others
     assert encode_rows(rows).number == len(rows)
     with FleetStore(folder / "m.db") as store:

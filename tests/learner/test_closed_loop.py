@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -78,7 +77,7 @@ def test_kernels_that_report_no_bandwidth_are_learned_from() -> None:
     one, here = learner(), world()
     for epoch in range(5):
         fleet_map, _ = one.turn(epoch * EPOCH_NS)
-        one.take([replace(row, bandwidth_kbps=None) for row in here.epoch(epoch, fleet_map).rows])
+        one.take([row._replace(bandwidth_kbps=None) for row in here.epoch(epoch, fleet_map).rows])
     assert fleet_map.mixes and fleet_map.prefixes and len(set(fleet_map.prefixes.values())) > 1
     again = learner()
     again.restore(one.save())
@@ -90,7 +89,7 @@ def test_without_a_known_network_every_client_keeps_default(unknown: str) -> Non
     one, here = learner(begin_with=100), world(loads=150)
     for epoch in range(4):
         fleet_map, _ = one.turn(epoch * EPOCH_NS)
-        one.take([replace(row, **{unknown: None}) for row in here.epoch(epoch, fleet_map).rows])  # type: ignore[arg-type]
+        one.take([row._replace(**{unknown: None}) for row in here.epoch(epoch, fleet_map).rows])  # type: ignore[arg-type]
         assert not fleet_map.mixes
     assert one.outcomes_ == 600 and len(one.waiting_) == 400
     assert lived(one, here, range(5, 7))[1].mixes
@@ -123,14 +122,14 @@ def test_what_each_client_of_a_class_could_have_drawn_adds_up(lived_learner: Loo
         row = OutcomeRow("web0", "b", 1, 1, "news", "10.0.0.0/24", "u", 900.0, 1, fleet_map.version, 4, name)
         found = {}
         for arm in (*range(len(mix)), None):
-            one = drawn_of(replace(row, arm=arm, held=arm is None), fleet_map, default)
+            one = drawn_of(row._replace(arm=arm, held=arm is None), fleet_map, default)
             assert not isinstance(one, str)
             found[one[0].settings] = one[1]
         assert sum(found.values()) == pytest.approx(1.0, abs=1e-12)
 
 
 def changed(row: OutcomeRow, **how: object) -> OutcomeRow:
-    return replace(row, **how)  # type: ignore[arg-type]
+    return row._replace(**how)  # type: ignore[arg-type]
 
 
 def test_rows_that_do_not_count_are_counted_by_reason(lived_learner: LoopLearner) -> None:

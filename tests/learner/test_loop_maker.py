@@ -79,7 +79,7 @@ def test_rows_of_a_manager_s_own_numbers_are_learned() -> None:
     for epoch in range(1, 6):
         now = numbered(one.make((epoch * EPOCH_S - 5) * 10**9, free), 40 + 3 * epoch)
         late, fresh = here.epoch(epoch, before).rows[:30], here.epoch(epoch, now).rows
-        one.observe([replace(row, unit=row.unit + "late") for row in late])
+        one.observe([row._replace(unit=row.unit + "late") for row in late])
         one.observe(fresh)
         before = now
     assert one.learner.outcomes_ == 5 * 330 and not one.learner.left_out_

@@ -23,7 +23,7 @@ def of_version(gain: float, seed: int = 1, **lost: float) -> list[OutcomeRow]:
     """Rows of a stage in which a quarter of the clients that are not held back have version 1.9."""
     rows = fleet_rows(seed, 24_000, gain, **lost)  # type: ignore[arg-type]
     has = [int(row.unit[:8], 16) % 4 == 0 for row in rows]
-    return [replace(row, map_version=9 if new else 8) for row, new in zip(rows, has, strict=True)]
+    return [row._replace(map_version=9 if new else 8) for row, new in zip(rows, has, strict=True)]
 
 
 @pytest.mark.slow

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A map of the fleet, and an enforcement that keeps what an applier asks of it."""
+"""A map of the fleet, an enforcement that keeps what an applier asks of it, and both as a trial."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from nacl.signing import SigningKey
@@ -14,7 +15,7 @@ from configtron.model.errors import Refused, Unwritten
 from configtron.model.fleet import FleetMap
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
-from configtron.service.fleet.applier import Applier
+from configtron.service.fleet.applier import Applier, LeaseOver, LoadResult
 from configtron.service.fleet.map_journal import NOT_DRAWN, DrawnPlace
 from configtron.tune.rules import after
 
@@ -28,6 +29,7 @@ PROFILES = {"fast": Profile("fast", (("initcwnd", 20),)), "slow": Profile("slow"
 MIXES = {"near": (("fast", 30_000), ("slow", 35_536)), "far": (("slow", 65_536),)}
 PREFIXES = {f"198.51.{at}.0/24": "near" for at in range(50)} | {f"203.0.{at}.0/24": "far" for at in range(5)}
 MAP = FleetMap(1, 1, PROFILES, MIXES, PREFIXES, b"a" * 16, START_NS + 3600 * NS, epoch_s=EPOCH_S)
+NO_RULES = Rules()
 HUMANS = Rules({"mine": Profile("mine", (("initcwnd", 3),))}, {"203.0.0.0/23": "mine", "198.51.7.0/24": "mine"})
 
 
@@ -81,26 +83,64 @@ class Recorded:
         return self.freeze
 
     def keep(self, document: bytes, term: int, version: int) -> None:
-        if self.is_full:
-            raise Unwritten("agent.db: no space left on the disk")
+        self._need_room()
         self.kept.append((term, version))
         self.documents[term, version] = document
 
     def turned(self, drawn: DrawnPlace) -> None:
+        self._need_room()
         self.drawn = drawn
         self.documents = {place: one for place, one in self.documents.items() if place >= drawn[:2]}
 
     def dropped(self, place: tuple[int, int]) -> None:
+        self._need_room()
         self.documents = {at: one for at, one in self.documents.items() if at <= place}
+
+    def _need_room(self) -> None:
+        if self.is_full:
+            raise Unwritten("agent.db: no space left on the disk")
 
     def _fail(self) -> None:
         if self.refuses is not None:
             raise self.refuses
 
 
-def made(new: FleetMap = MAP, made_ns: int = START_NS) -> SignedMap:
-    return signed(new, "m", made_ns, KEY)
+def made(new: FleetMap = MAP) -> SignedMap:
+    return signed(new, "m", START_NS, KEY)
 
 
-def loaded(one: Applier, new: SignedMap, now_s: float = 0.0) -> Any:
-    return one.load(document(new), now_s, START_NS + round(now_s * NS))
+class Trial:
+    """An applier and its kernel. Times: s since `START_NS`, by the clock since boot, and by the wall clock unless
+    `wall_s` is given."""
+
+    def __init__(self, draws: bool = False, humans: Rules = NO_RULES, kernel: Recorded | None = None) -> None:
+        self.kernel, self._humans = kernel or Recorded(draws), humans
+        self.start()
+
+    def start(self) -> None:
+        """Start the process, which has nothing in force yet."""
+        self.one = Applier(self.kernel, KEY.verify_key, self._humans, self._humans)
+
+    def load(self, at_s: float = 0.0, wall_s: float | None = None, **changes: Any) -> LoadResult:
+        """Load `MAP` with changes."""
+        wall_ns = START_NS + round((at_s if wall_s is None else wall_s) * NS)
+        return self.one.load(document(made(replace(MAP, **changes))), at_s, wall_ns)
+
+    def take(self, at_s: float = 0.0, wall_s: float | None = None, **changes: Any) -> None:
+        """Load `MAP` with changes, which is accepted."""
+        assert self.load(at_s, wall_s, **changes).result.error == ""
+
+    def tick(self, at_s: float, wall_s: float | None = None) -> None:
+        self.one.tick(at_s, START_NS + round((at_s if wall_s is None else wall_s) * NS))
+
+    def resume(self, at_s: float) -> str:
+        """Start anew, with the documents that were kept."""
+        self.start()
+        kept = [*self.kernel.documents.values()]
+        return self.one.resume(kept, at_s, START_NS + round(at_s * NS), self.kernel.drawn)
+
+    def lose_lease(self, at_s: float) -> None:
+        """Let the lease end unseen, until the next renewal."""
+        self.kernel.refuses = LeaseOver("transaction 3 is undone")
+        self.tick(at_s)
+        self.kernel.refuses, self.kernel.rules = None, NO_RULES

@@ -261,7 +261,7 @@ class Host:
         spool = self.core.spool
         row = OutcomeRow(self.name, spool.boot, 0, self.wall_ns(), "a.example", "198.51.100.0/24", "0" * 16,
                          self.world.rng.uniform(1, 9))  # fmt: skip
-        self.keep_rows([replace(row, epoch=at) for at in range(self.world.rng.randint(1, 5))])
+        self.keep_rows([row._replace(epoch=at) for at in range(self.world.rng.randint(1, 5))])
 
     def keep_rows(self, rows: Sequence[OutcomeRow]) -> None:
         """Put rows into the spool; remember those that it took."""
@@ -272,7 +272,7 @@ class Host:
         self.refusals.append((self.starts, self.world.now, taken < len(rows)))
         for at, each in enumerate(rows[:taken], first):
             name = (self.name, spool.boot, at)
-            self.taken[name] = replace(each, agent=self.name, boot=spool.boot, sequence=at)
+            self.taken[name] = each._replace(agent=self.name, boot=spool.boot, sequence=at)
             self.taken_s[name] = self.world.now
         for each in rows:
             self.page_rows[each.site] = each

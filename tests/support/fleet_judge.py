@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -181,7 +180,7 @@ def _end(row: OutcomeRow) -> tuple[float, str]:
 def _same(stored: OutcomeRow, sent: OutcomeRow) -> bool:
     """Return whether a row is as it was sent; one of a map that this database lacks does not teach."""
     if stored.why_not == UNKNOWN_MAP:
-        sent = replace(sent, teaches=False, why_not=UNKNOWN_MAP)
+        sent = sent._replace(teaches=False, why_not=UNKNOWN_MAP)
     return stored == sent
 
 

@@ -14,7 +14,6 @@ import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -119,7 +118,7 @@ def play(here: Hosted, world: LiveWorld, chunks: int) -> Iterator[int]:
         here.turn(begun_s + 6)
         in_force = here.applying.maps[drawn_from(here.applying.applier)[:2]]
         rows = world.epoch(epoch, in_force).rows[part * ROWS : (part + 1) * ROWS]
-        here.learning.rows([replace(row, sequence=sequence + at) for at, row in enumerate(rows, start=1)])
+        here.learning.rows([row._replace(sequence=sequence + at) for at, row in enumerate(rows, start=1)])
         sequence += len(rows)
         here.turn(begun_s + 7)
         yield chunk

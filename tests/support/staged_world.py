@@ -149,7 +149,7 @@ class StagedWorld:
         through = {stream.agent: stream.through for stream in self.store.streams()}
         for agent, rows in sorted(by_agent.items()):
             first = through.get(agent, 0) + 1
-            numbered = [replace(row, sequence=first + at) for at, row in enumerate(rows)]
+            numbered = [row._replace(sequence=first + at) for at, row in enumerate(rows)]
             self.store.add_rows(agent, "boot", first, numbered, self.now_s * 10**9)
 
     def rows(self, drawn: FleetMap, part: int) -> list[OutcomeRow]:

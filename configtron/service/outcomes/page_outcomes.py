@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from configtron.intake.pageloads.beacon_join import SETTLE_NS, BeaconJoin
 from configtron.intake.pageloads.failure_join import ANSWER_NS, FailureJoin
@@ -66,7 +65,7 @@ class PageOutcomes:
 
     def _numbered(self, end: OutcomeRow) -> OutcomeRow:
         self.beacons.sequence += 1
-        return replace(end, agent=self.beacons.agent, boot=self.beacons.boot, sequence=self.beacons.sequence)
+        return end._replace(agent=self.beacons.agent, boot=self.beacons.boot, sequence=self.beacons.sequence)
 
     def counts(self) -> Counter[str]:
         """Return what became of requests, beacons and reports."""

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The applier, by a kernel of its own: what it leaves alone, when it turns, and what ends what is in force."""
+"""The applier, by a kernel of its own: what it leaves alone, when it turns, and what ends what is in force.
+
+That rules are those of map, epoch and mixes, also after kills and reboots, is judged in `test_whole_system.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,302 +11,223 @@ from dataclasses import replace
 import pytest
 
 from configtron.fleet.map_document import document
-from configtron.model.draw import Mix
 from configtron.model.errors import Refused
 from configtron.model.nouns import Profile
-from configtron.model.tuning import Rules
-from configtron.service.fleet.applier import Applier, LeaseOver
+from configtron.service.fleet.applier import LeaseOver
 from tests.support.applied_maps import (
     EPOCH_S,
-    FAR,
     HUMANS,
-    KEY,
     MAP,
-    MIXES,
+    NO_RULES,
     NS,
     PREFIXES,
     PROFILES,
     START_NS,
     TURN_NS,
     Recorded,
-    loaded,
+    Trial,
     made,
 )
 
-
-def test_a_map_is_drawn_by_prefix_where_the_kernel_does_not_draw() -> None:
-    kernel = Recorded()
-    one = Applier(kernel, KEY.verify_key, Rules())
-    assert loaded(one, made()).result.error == ""
-    assert set(kernel.rules.prefixes) == set(PREFIXES)
-    arms = [name for prefix, name in kernel.rules.prefixes.items() if PREFIXES[prefix] == "near"]
-    assert 10 < arms.count("fast") < 40
-    one.tick(1.0, START_NS + EPOCH_S * NS)
-    assert kernel.rules.prefixes != dict(zip(PREFIXES, arms, strict=False)) and kernel.changed > 5
-    assert one.drawing is not None and one.drawing.epoch == START_NS // NS // EPOCH_S + 1
-
-
-def test_prefixes_point_to_classes_where_the_kernel_draws_and_mixes_turn_with_the_epoch() -> None:
-    kernel = Recorded(draws=True)
-    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
-    loaded(one, first)
-    assert kernel.rules.prefixes == PREFIXES and set(kernel.rules.profiles) == {"fast", "slow", "near", "far"}
-    ((plan, mixes),) = kernel.plans
-    assert mixes["near"] == Mix(("fast", "slow"), (30_000, 35_536)) and plan.epoch == START_NS // NS // EPOCH_S
-    second = made(replace(MAP, version=2, mixes={**MIXES, "near": (("fast", 65_536),)}))
-    loaded(one, second)
-    one.tick(5.0, START_NS + 5 * NS)
-    assert len(kernel.plans) == 1
-    one.tick(6.0, START_NS + EPOCH_S * NS)
-    assert kernel.plans[-1][1]["near"] == Mix(("fast",), (65_536,)) and kernel.plans[-1][0].epoch == plan.epoch + 1
-    # A rollback has another key: it does not wait for the epoch.
-    loaded(one, made(replace(MAP, version=3, key=b"b" * 16)), 7.0)
-    assert len(kernel.plans) == 3 and kernel.plans[-1][1] == mixes
+ONE_FAR, OTHER = {"192.0.2.0/24": "far"}, {"192.0.3.0/24": "near"}
+GONE = Refused("the driver ebpf has no rules in force here")
+PART = "198.51.0.0/24 profile: fast -> none"
 
 
 def test_what_a_human_set_is_left_and_named() -> None:
-    kernel = Recorded()
-    one = Applier(kernel, KEY.verify_key, HUMANS, HUMANS)
-    found = loaded(one, made())
-    assert {entry for entry, _ in found.result.refused} == {"198.51.7.0/24", "203.0.0.0/24", "203.0.1.0/24"}
-    assert found.result.error == "" and found.result.entries == len(PREFIXES) - 3
-    assert {prefix: kernel.rules.prefixes[prefix] for prefix in HUMANS.prefixes} == HUMANS.prefixes
-    assert "203.0.0.0/24" not in kernel.rules.prefixes
+    trial = Trial(humans=HUMANS)
+    result, rules = trial.load().result, trial.kernel.rules.prefixes
+    assert {entry for entry, _ in result.refused} == {"198.51.7.0/24", "203.0.0.0/24", "203.0.1.0/24"}
+    assert result.error == "" and result.entries == len(PREFIXES) - 3
+    assert {prefix: rules[prefix] for prefix in HUMANS.prefixes} == HUMANS.prefixes and "203.0.0.0/24" not in rules
 
 
 def test_a_class_with_a_barred_profile_keeps_default_and_the_rest_is_applied() -> None:
-    kernel = Recorded()
-    one = Applier(kernel, KEY.verify_key, Rules())
-    profiles = {**PROFILES, "fast": Profile("fast", (("initcwnd", 99),))}
-    found = loaded(one, made(replace(MAP, profiles=profiles)))
-    assert found.result.refused == (("profile fast", "initcwnd is beyond your bound"),)
-    assert set(kernel.rules.prefixes) == {prefix for prefix, name in PREFIXES.items() if name == "far"}
+    trial = Trial()
+    found = trial.load(profiles={**PROFILES, "fast": Profile("fast", (("initcwnd", 99),))}).result
+    assert found.refused == (("profile fast", "initcwnd is beyond your bound"),)
+    assert set(trial.kernel.rules.prefixes) == {prefix for prefix, name in PREFIXES.items() if name == "far"}
 
 
 def test_a_change_costs_its_own_prefixes() -> None:
-    kernel = Recorded(draws=True)
-    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
-    loaded(one, first)
-    prefixes = {**PREFIXES, "198.51.0.0/24": "far", "192.0.2.0/24": "far"}
+    trial = Trial(draws=True)
+    trial.take()
+    prefixes = {**PREFIXES, "198.51.0.0/24": "far", **ONE_FAR}
     del prefixes["198.51.1.0/24"]
-    found = loaded(one, made(replace(MAP, version=2, prefixes=prefixes)))
-    assert found.result.error == "" and found.result.entries == len(prefixes)
-    one.tick(1.0, TURN_NS)
-    assert kernel.begun == 1 and kernel.changed == 3 and kernel.rules.prefixes == prefixes
+    found = trial.load(version=2, prefixes=prefixes).result
+    assert found.error == "" and found.entries == len(prefixes)
+    trial.tick(1.0, EPOCH_S)
+    assert trial.kernel.begun == 1 and trial.kernel.changed == 3 and trial.kernel.rules.prefixes == prefixes
 
 
 def test_validity_counts_on_the_hosts_own_clock_and_its_end_leaves_the_humans_rules() -> None:
-    kernel = Recorded()
-    one = Applier(kernel, KEY.verify_key, HUMANS, HUMANS)
+    trial, day_s = Trial(humans=HUMANS), 86_400
     # The wall clock is a day ahead: the map is as valid as it was when it was made.
-    assert one.load(document(made()), 0.0, START_NS + 86_400 * NS).result.error == ""
-    one.tick(3599.0, START_NS + 86_400 * NS)
-    assert one.held[:2] == (1, 1)
-    one.tick(3600.5, START_NS + 86_400 * NS)
-    assert one.held == (0, 0, b"") and kernel.rules.prefixes == HUMANS.prefixes
-    assert any("void" in remark for remark in one.take_remarks())
+    trial.take(0.0, day_s)
+    trial.tick(3599.0, day_s)
+    assert trial.one.held[:2] == (1, 1)
+    trial.tick(3600.5, day_s)
+    assert trial.one.held == (0, 0, b"") and trial.kernel.rules.prefixes == HUMANS.prefixes
+    assert any("void" in remark for remark in trial.one.take_remarks())
 
 
 def test_the_last_good_map_stays_when_the_driver_refuses_one() -> None:
-    kernel = Recorded()
-    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
-    loaded(one, first)
-    before, kernel.refuses = kernel.rules, Refused("the driver refuses it")
+    trial = Trial()
+    trial.take()
+    before, trial.kernel.refuses = trial.kernel.rules, Refused("the driver refuses it")
     # Another key, as a rollback has: it is put in force at once.
-    found = loaded(one, made(replace(MAP, version=2, key=b"b" * 16, prefixes={"192.0.2.0/24": "far"})))
+    found = trial.load(version=2, key=b"b" * 16, prefixes=ONE_FAR)
     assert found.result.error == "the driver refuses it" and not found.retry
-    assert one.held[:2] == (1, 1) and kernel.rules == before
+    assert trial.one.held[:2] == (1, 1) and trial.kernel.rules == before
 
 
 def test_a_map_that_the_driver_refuses_at_the_turn_is_rejected_then_and_the_last_good_one_is_drawn_again() -> None:
-    kernel = Recorded()
-    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
-    loaded(one, first)
-    bad = made(replace(MAP, version=2, prefixes={**PREFIXES, "192.0.2.0/24": "far"}))
-    assert loaded(one, bad).result.error == "" and one.held[:2] == (1, 2)
+    trial = Trial()
+    one, kernel = trial.one, trial.kernel
+    trial.take()
+    trial.take(version=2, prefixes={**PREFIXES, **ONE_FAR})
+    assert one.held[:2] == (1, 2)
     kernel.bars = "192.0.2.0/24"
-    one.tick(1.0, TURN_NS)
+    trial.tick(1.0, EPOCH_S)
     (late,) = one.take_late()
     assert late.result.error == "192.0.2.0/24 is refused" and late.held[:2] == one.held[:2] == (1, 1)
     assert (late.result.term, late.result.version) == (1, 2) and one.take_late() == []
     assert one.drawing is not None and one.drawing.epoch == TURN_NS // NS // EPOCH_S
     assert set(kernel.rules.prefixes) == set(PREFIXES) and list(kernel.documents) == [(1, 1)]
     # The next one is the difference to what is in force.
-    third = made(replace(MAP, version=3, prefixes={**PREFIXES, "192.0.3.0/24": "far"}))
-    assert loaded(one, third, 2.0).result.error == ""
-    one.tick(3.0, TURN_NS + EPOCH_S * NS)
+    trial.take(2.0, version=3, prefixes={**PREFIXES, "192.0.3.0/24": "far"})
+    trial.tick(3.0, 2 * EPOCH_S)
     assert "192.0.3.0/24" in kernel.rules.prefixes and kernel.begun == 1
 
 
 @pytest.mark.parametrize("draws", [False, True])
 def test_no_client_changes_its_arm_within_an_epoch_when_a_map_comes(draws: bool) -> None:
-    kernel = Recorded(draws)
-    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
-    loaded(one, first)
-    before, plans = kernel.rules, list(kernel.plans)
+    trial = Trial(draws)
+    trial.take()
+    before, plans = trial.kernel.rules, list(trial.kernel.plans)
     prefixes = {**PREFIXES, "192.0.2.0/24": "near", "198.51.0.0/24": "far", "0.0.0.0/0": "far"}
     del prefixes["198.51.1.0/24"]
     profiles = {**PROFILES, "fast": Profile("fast", (("initcwnd", 40),))}
-    more = replace(MAP, version=2, prefixes=prefixes, profiles=profiles, holdback=30_000, epoch_s=30, lease_s=5.0)
-    assert loaded(one, made(more), 1.0).result.error == "" and one.held[:2] == (1, 2)
+    trial.take(1.0, version=2, prefixes=prefixes, profiles=profiles, holdback=30_000, epoch_s=30, lease_s=5.0)
+    assert trial.one.held[:2] == (1, 2)
     # Two ticks before the old epoch's end, in another epoch of the new length.
     for now_s in (2.0, EPOCH_S - 1.0):
-        one.tick(now_s, START_NS + round(now_s * NS))
-        assert kernel.rules == before and kernel.plans == plans and one.drawn_classes == PREFIXES
-    one.tick(float(EPOCH_S), TURN_NS)
-    assert set(one.drawn_classes) == set(prefixes) and kernel.rules != before
-    assert one.drawing is not None and (one.drawing.head.version, one.drawing.head.epoch_s) == (2, 30)
+        trial.tick(now_s)
+        assert (trial.kernel.rules, trial.kernel.plans, trial.one.drawn_classes) == (before, plans, PREFIXES)
+    trial.tick(EPOCH_S)
+    assert set(trial.one.drawn_classes) == set(prefixes) and trial.kernel.rules != before
+    assert trial.one.drawing is not None
+    assert (trial.one.drawing.head.version, trial.one.drawing.head.epoch_s) == (2, 30)
 
 
 def test_a_rollback_takes_effect_at_once_though_a_map_waits() -> None:
-    kernel = Recorded(draws=True)
-    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
-    loaded(one, first)
-    waits = made(replace(MAP, version=2, prefixes={**PREFIXES, "192.0.2.0/24": "near"}))
-    loaded(one, waits, 1.0)
-    loaded(one, made(replace(MAP, version=3, key=b"b" * 16, prefixes={"192.0.3.0/24": "near"})), 2.0)
-    assert kernel.rules.prefixes == {"192.0.3.0/24": "near"} and len(kernel.plans) == 2
-    assert kernel.plans[-1][0].epoch == kernel.plans[0][0].epoch
+    trial = Trial(draws=True)
+    trial.take()
+    trial.take(1.0, version=2, prefixes={**PREFIXES, "192.0.2.0/24": "near"})
+    trial.take(2.0, version=3, key=b"b" * 16, prefixes=OTHER)
+    first, second = trial.kernel.plans
+    assert trial.kernel.rules.prefixes == OTHER and first[0].epoch == second[0].epoch
 
 
-@pytest.mark.parametrize("draws", [False, True])
-@pytest.mark.parametrize("how", ["runs", "killed", "lease"])
-def test_a_key_that_comes_back_within_the_epoch_waits_for_the_turn(draws: bool, how: str) -> None:
+@pytest.mark.parametrize(("how", "draws"), [("killed", True), ("lease", False)])
+def test_a_key_that_comes_back_within_the_epoch_waits_for_the_turn(how: str, draws: bool) -> None:
     """A second manager of another key spoke meanwhile: under the first one's key each client has one arm an epoch."""
-    kernel = Recorded(draws)
-    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
-    loaded(one, first)
-    second = made(replace(MAP, term=2, key=b"b" * 16, prefixes={"192.0.2.0/24": "far"}))
-    loaded(one, second, 1.0)
-    assert list(one.drawn_classes) == ["192.0.2.0/24"]
+    trial = Trial(draws)
+    trial.take()
+    trial.take(1.0, term=2, key=b"b" * 16, prefixes=ONE_FAR)
+    assert dict(trial.one.drawn_classes) == ONE_FAR
     if how == "killed":
-        one = Applier(kernel, KEY.verify_key, Rules())
-        assert one.resume([*kernel.documents.values()], 2.0, START_NS + 2 * NS, kernel.drawn) == ""
+        assert trial.resume(2.0) == ""
     if how == "lease":
-        kernel.refuses = LeaseOver("transaction 3 is undone")
-        one.tick(2.5, START_NS + 2 * NS)
-        kernel.refuses, kernel.rules = None, Rules()
-    again = made(replace(MAP, term=3, prefixes={"192.0.3.0/24": "near"}))
-    assert loaded(one, again, 3.0).result.error == "" and one.held[:2] == (3, 1)
-    assert list(one.drawn_classes) == ["192.0.2.0/24"]
-    one = Applier(kernel, KEY.verify_key, Rules())
-    assert one.resume([*kernel.documents.values()], 4.0, START_NS + 4 * NS, kernel.drawn) == ""
-    assert list(one.drawn_classes) == ["192.0.2.0/24"], "nor does a later start change it"
-    one.tick(float(EPOCH_S), TURN_NS)
-    assert list(one.drawn_classes) == ["192.0.3.0/24"]
+        trial.lose_lease(2.5)
+    trial.take(3.0, term=3, prefixes=OTHER)
+    assert trial.one.held[:2] == (3, 1) and dict(trial.one.drawn_classes) == ONE_FAR
+    assert trial.resume(4.0) == "" and dict(trial.one.drawn_classes) == ONE_FAR, "nor does a later start change it"
+    trial.tick(EPOCH_S)
+    assert dict(trial.one.drawn_classes) == OTHER
     # A rollback, whose key is new, waits for nothing; nor does the first map's own key in another epoch.
-    loaded(one, made(replace(MAP, term=3, version=2, key=b"c" * 16)), float(EPOCH_S) + 1.0)
-    assert list(one.drawn_classes) == list(PREFIXES)
-
-
-@pytest.mark.parametrize("draws", [False, True])
-@pytest.mark.parametrize("how", ["killed", "rebooted", "lease"])
-def test_within_the_epoch_a_later_start_has_the_arms_of_before_though_a_map_waits(draws: bool, how: str) -> None:
-    kernel = Recorded(draws)
-    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
-    loaded(one, first)
-    waits = made(replace(MAP, version=2, prefixes={**PREFIXES, "192.0.2.0/24": "near"}, mixes={**MIXES, "near": FAR}))
-    loaded(one, waits, 1.0)
-    before, plans = kernel.rules, list(kernel.plans)
-    # A boot begins its clock anew; the wall clock goes on.
-    now_s, now_ns = 5.0 if how == "killed" else 0.5, START_NS + 20 * NS
-    if how == "lease":
-        kernel.refuses = LeaseOver("transaction 3 is undone")
-        one.tick(2.0, now_ns)
-        kernel.refuses, kernel.rules = None, Rules()
-        assert one.held == (0, 0, b"") and one.load(document(waits), 3.0, now_ns).result.error == ""
-    else:
-        kernel.rules, one = Rules(), Applier(kernel, KEY.verify_key, Rules())
-        assert one.resume([*kernel.documents.values()], now_s, now_ns, kernel.drawn) == ""
-    assert kernel.rules == before and one.held[:2] == (1, 2)
-    assert [(plan.epoch, plan.key, mixes) for plan, mixes in kernel.plans[len(plans) :]] == [
-        (plan.epoch, plan.key, mixes) for plan, mixes in plans]  # fmt: skip
-    one.tick(6.0, TURN_NS)
-    assert "192.0.2.0/24" in one.drawn_classes and kernel.drawn[:3] == (1, 2, TURN_NS // NS // EPOCH_S)
-    assert [*kernel.documents] == [(1, 2)]
+    trial.take(EPOCH_S + 1.0, term=3, version=2, key=b"c" * 16)
+    assert list(trial.one.drawn_classes) == list(PREFIXES)
 
 
 @pytest.mark.parametrize("place", [(1, 1), (1, 0), (0, 9)])
 def test_an_older_map_is_refused_even_when_none_is_in_force_any_more(place: tuple[int, int]) -> None:
-    kernel = Recorded()
-    one, first = Applier(kernel, KEY.verify_key, Rules()), made(replace(MAP, version=2))
-    loaded(one, first)
-    one.tick(4000.0, START_NS)
-    assert one.held == (0, 0, b"")
-    old = made(replace(MAP, term=place[0], version=place[1]))
-    assert "is not later" in loaded(one, old).result.error
-    assert loaded(one, first).result.error == ""
+    trial = Trial()
+    trial.take(version=2)
+    trial.tick(4000.0, 0.0)
+    assert trial.one.held == (0, 0, b"")
+    assert "is not later" in trial.load(term=place[0], version=place[1]).result.error
+    trial.take(version=2)
+
+
+def test_an_older_map_is_refused_by_a_later_start_whose_own_copy_is_void() -> None:
+    trial = Trial()
+    trial.take(version=2, not_after_ns=START_NS + 10 * NS)
+    assert "over" in trial.resume(11.0)
+    assert "not later than 1.2" in trial.load().result.error
+    trial.take(version=2, not_after_ns=START_NS + 10 * NS)
+
+
+# ---- other programs
 
 
 def test_a_foreign_change_freezes_once_until_it_is_unfrozen() -> None:
-    kernel = Recorded()
-    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
-    loaded(one, first)
-    kernel.external = "100000 prefixes are gone"
+    trial = Trial()
+    trial.take()
+    trial.kernel.external = "100000 prefixes are gone"
     for at in range(5):
-        one.tick(1.0 + at, START_NS)
-    assert len(one.take_remarks()) == 1 and one.frozen
-    second = made(replace(MAP, version=2))
-    assert "frozen" in loaded(one, second).result.error
-    kernel.freeze = ""
-    one.tick(9.0, START_NS)
-    assert not one.frozen and one.held == (0, 0, b"")
-    assert loaded(one, second).result.error == "" and kernel.begun == 2
+        trial.tick(1.0 + at, 0.0)
+    assert len(trial.one.take_remarks()) == 1 and trial.one.frozen
+    assert "frozen" in trial.load(version=2).result.error
+    trial.kernel.freeze = ""
+    trial.tick(9.0, 0.0)
+    assert not trial.one.frozen and trial.one.held == (0, 0, b"")
+    trial.take(version=2)
+    assert trial.kernel.begun == 2
 
 
 @pytest.mark.parametrize("look_s", [0.0, 0.9], ids=["looked first", "renewed first"])
 def test_what_another_program_took_away_is_not_renewed_and_is_one_line(look_s: float) -> None:
-    kernel = Recorded()
-    one = Applier(kernel, KEY.verify_key, Rules())
-    loaded(one, made())
-    one.tick(look_s, START_NS)
+    trial = Trial()
+    trial.take()
+    trial.tick(look_s, 0.0)
     # The driver refuses the renewal before the next look is due.
-    kernel.external, kernel.refuses = "all of it is gone", Refused("the driver ebpf has no rules in force here")
+    trial.kernel.external, trial.kernel.refuses = "all of it is gone", GONE
     for at in range(3):
-        one.tick(1.0 + at, START_NS)
-    (line,) = one.take_remarks()
-    assert "all of it is gone" in line and one.frozen and one.held[:2] == (1, 1)
-    assert "frozen" in loaded(one, made(replace(MAP, version=2))).result.error and kernel.begun == 1
+        trial.tick(1.0 + at, 0.0)
+    (line,) = trial.one.take_remarks()
+    assert "all of it is gone" in line and trial.one.frozen and trial.one.held[:2] == (1, 1)
+    assert "frozen" in trial.load(version=2).result.error and trial.kernel.begun == 1
 
 
-@pytest.mark.parametrize("is_gone", [True, False], ids=["all is gone", "renewals are refused"])
-def test_a_lease_of_what_another_program_took_away_is_over(is_gone: bool) -> None:
+@pytest.mark.parametrize(("external", "is_gone", "refuses", "lease_s"), [
+    ("all of it is gone", True, None, 0.0), ("all of it is gone", False, GONE, 0.0), (PART, False, None, MAP.lease_s),
+])  # fmt: skip
+def test_the_lease_of_what_another_program_took_away_is_over_and_of_a_part_goes_on(
+    external: str, is_gone: bool, refuses: Refused | None, lease_s: float
+) -> None:
     """It counted on, as if it was renewed."""
-    kernel = Recorded()
-    one = Applier(kernel, KEY.verify_key, Rules())
-    loaded(one, made())
-    one.tick(1.0, START_NS)
-    assert one.left(1.0) == (3599.0, MAP.lease_s)
-    kernel.external, kernel.is_gone = "all of it is gone", is_gone
-    if not is_gone:
-        kernel.refuses = Refused("the driver ebpf has no rules in force here")
-    for at in range(8):
-        one.tick(2.0 + at / 2, START_NS)
-    assert one.frozen and one.left(5.5) == (3594.5, 0.0)
-
-
-def test_a_lease_of_what_another_program_changed_in_part_goes_on() -> None:
-    kernel = Recorded()
-    one = Applier(kernel, KEY.verify_key, Rules())
-    loaded(one, made())
-    kernel.external = "198.51.0.0/24 profile: fast -> none"
-    for at in range(8):
-        one.tick(1.0 + at, START_NS)
-    assert one.frozen and one.left(8.0) == (3592.0, MAP.lease_s)
+    trial = Trial()
+    trial.take()
+    trial.tick(1.0, 0.0)
+    assert trial.one.left(1.0) == (3599.0, MAP.lease_s)
+    trial.kernel.external, trial.kernel.is_gone, trial.kernel.refuses = external, is_gone, refuses
+    for at in range(9):
+        trial.tick(2.0 + at / 2, 0.0)
+    assert trial.one.frozen and trial.one.left(6.0) == (3594.0, lease_s)
 
 
 @pytest.mark.parametrize("how", ["turn", "rollback"])
 def test_a_change_by_another_program_is_not_hidden_by_a_change_of_ours(how: str) -> None:
-    kernel = Recorded()
-    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
-    loaded(one, first)
-    one.tick(0.5, START_NS)
-    kernel.external = "198.51.0.0/24 profile: fast -> none"
+    trial = Trial()
+    trial.take()
+    trial.tick(0.5, 0.0)
+    trial.kernel.external = PART
     if how == "turn":
-        one.tick(0.6, TURN_NS)
+        trial.tick(0.6, EPOCH_S)
     else:
-        assert "frozen" in loaded(one, made(replace(MAP, version=2, key=b"b" * 16)), 0.6).result.error
-    assert one.frozen and (kernel.begun, kernel.changed) == (1, 0)
+        assert "frozen" in trial.load(0.6, version=2, key=b"b" * 16).result.error
+    assert trial.one.frozen and (trial.kernel.begun, trial.kernel.changed) == (1, 0)
 
 
 def test_it_looks_for_external_changes_four_times_a_second_however_often_it_is_woken() -> None:
@@ -314,73 +238,78 @@ def test_it_looks_for_external_changes_four_times_a_second_however_often_it_is_w
             self.looks += 1
             return super().foreign()
 
-    kernel = Looked()
-    one = Applier(kernel, KEY.verify_key, Rules())
-    loaded(one, made())
+    trial = Trial(kernel=(kernel := Looked()))
+    trial.take()
     for at in range(1000):
-        one.tick(1.0 + at / 1000, START_NS)
+        trial.tick(1.0 + at / 1000, 0.0)
     assert kernel.looks == 4
 
 
+# ---- starts, plans and disks
+
+
 def test_a_lease_that_ended_is_begun_anew_and_is_no_reason_to_reject() -> None:
-    kernel = Recorded()
-    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
-    loaded(one, first)
-    kernel.refuses = LeaseOver("transaction 3 of the agent is undone")
-    second = made(replace(MAP, version=2, key=b"b" * 16, prefixes={"192.0.2.0/24": "far"}))
-    found = loaded(one, second)
-    assert found.retry and one.held == (0, 0, b"")
-    kernel.refuses = None
-    assert loaded(one, second).result.error == "" and kernel.begun == 2
+    trial = Trial()
+    trial.take()
+    trial.kernel.refuses = LeaseOver("transaction 3 of the agent is undone")
+    second = {"version": 2, "key": b"b" * 16, "prefixes": ONE_FAR}
+    assert trial.load(**second).retry and trial.one.held == (0, 0, b"")
+    trial.kernel.refuses = None
+    trial.take(**second)
+    assert trial.kernel.begun == 2
 
 
 def test_the_latest_own_copy_is_put_in_force_again() -> None:
-    kernel = Recorded()
-    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
-    second = made(replace(MAP, version=2, prefixes={**PREFIXES, "192.0.2.0/24": "far"}))
-    kept = [document(first), document(second)]
-    assert one.resume(kept, 5.0, START_NS + 60 * NS) == ""
+    trial = Trial()
+    second = replace(MAP, version=2, prefixes={**PREFIXES, **ONE_FAR})
+    trial.kernel.documents = {(1, at): document(made(one)) for at, one in enumerate((MAP, second), 1)}
+    assert trial.resume(60.0) == ""
     # As the turn before had it in force; a start that does not know of one has the latest map.
-    assert one.held[:2] == (1, 2) and kernel.begun == 1 and "192.0.2.0/24" in kernel.rules.prefixes
-    assert "over" in Applier(Recorded(), KEY.verify_key, Rules()).resume(kept, 5.0, START_NS + 3600 * NS)
-    assert Applier(Recorded(), KEY.verify_key, Rules()).resume([kept[0][:-1]], 5.0, START_NS)
+    assert trial.one.held[:2] == (1, 2) and trial.kernel.begun == 1 and "192.0.2.0/24" in trial.kernel.rules.prefixes
+    assert "over" in trial.resume(3600.0)
+    trial.kernel.documents = {(1, 1): document(made())[:-1]}
+    assert trial.resume(5.0)
 
 
 def test_a_map_whose_plan_is_refused_is_no_map_in_force_and_the_next_one_begins_anew() -> None:
-    kernel = Recorded(draws=True)
-    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
+    trial = Trial(draws=True)
+    one, kernel = trial.one, trial.kernel
     kernel.refuses_plans = Refused("no room for the plan")
-    assert "no room" in loaded(one, first).result.error and one.held == (0, 0, b"")
-    assert one.rules == Rules() and kernel.begun == 1
+    assert "no room" in trial.load().result.error and one.held == (0, 0, b"")
+    assert one.rules == NO_RULES and kernel.begun == 1
     kernel.refuses_plans = None
-    assert loaded(one, made(replace(MAP, version=2))).result.error == ""
+    trial.take(version=2)
     assert kernel.begun == 2 and one.held[:2] == (1, 2)
     # A plan that is refused later ends what was in force: its prefixes are those of the new map already.
     kernel.refuses_plans = Refused("no room for the plan")
-    third = made(replace(MAP, version=3, key=b"b" * 16, prefixes={"192.0.2.0/24": "near"}))
-    assert "no room" in loaded(one, third).result.error and one.held == (0, 0, b"")
-    one.tick(2.0, START_NS + 2 * NS)
+    assert "no room" in trial.load(version=3, key=b"b" * 16, prefixes=OTHER).result.error and one.held == (0, 0, b"")
+    trial.tick(2.0)
     assert kernel.renewed == 0 and "in part" in " ".join(one.take_remarks())
 
 
 def test_a_map_that_a_full_disk_does_not_keep_is_in_force() -> None:
-    kernel = Recorded()
-    one, first = Applier(kernel, KEY.verify_key, Rules()), made()
-    kernel.is_full = True
-    assert loaded(one, first).result.error == "" and one.held[:2] == (1, 1)
-    assert set(kernel.rules.prefixes) == set(PREFIXES)
-    second = made(replace(MAP, version=2))
-    assert loaded(one, second).result.error == "" and one.held[:2] == (1, 2)
-    one.tick(1.0, START_NS + NS)
-    assert [line for line in one.take_remarks() if "not kept" in line] and kernel.kept == []
-    kernel.is_full = False
-    one.tick(2.0, START_NS + 2 * NS)
-    assert kernel.kept == [(1, 1), (1, 2)] and one.take_remarks() == []
+    trial = Trial()
+    trial.kernel.is_full = True
+    trial.take()
+    assert trial.one.held[:2] == (1, 1) and set(trial.kernel.rules.prefixes) == set(PREFIXES)
+    trial.take(version=2)
+    trial.tick(1.0)
+    assert trial.one.held[:2] == (1, 2) and trial.kernel.kept == []
+    assert [line for line in trial.one.take_remarks() if "not kept" in line]
+    trial.kernel.is_full = False
+    trial.tick(2.0)
+    assert trial.kernel.kept == [(1, 1), (1, 2)] and trial.one.take_remarks() == []
 
 
-def test_an_older_map_is_refused_by_a_later_start_whose_own_copy_is_void() -> None:
-    first, second = made(), made(replace(MAP, version=2, not_after_ns=START_NS + 10 * NS))
-    one = Applier(Recorded(), KEY.verify_key, Rules())
-    assert "over" in one.resume([document(second)], 0.0, START_NS + 11 * NS)
-    assert "not later than 1.2" in loaded(one, first).result.error
-    assert loaded(one, second).result.error == ""
+def test_a_map_that_was_given_up_on_a_full_disk_is_not_put_in_force_by_a_later_start() -> None:
+    trial = Trial()
+    trial.take()
+    trial.take(version=2, prefixes={**PREFIXES, **ONE_FAR})
+    trial.kernel.bars, trial.kernel.is_full = "192.0.2.0/24", True
+    trial.tick(1.0, EPOCH_S)
+    trial.take(1.5, version=3)
+    assert [*trial.kernel.documents] == [(1, 1), (1, 2)]
+    assert any(line.startswith("maps after 1.1 are not forgotten") for line in trial.one.take_remarks())
+    trial.kernel.is_full = False
+    trial.tick(2.0, EPOCH_S)
+    assert [*trial.kernel.documents] == [(1, 1), (1, 3)]

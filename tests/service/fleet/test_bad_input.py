@@ -56,6 +56,10 @@ from tests.support.faults.descriptors import no_descriptors
 from tests.support.loopback import free_endpoint
 
 KEY, SIGNING = "x" * 40, "0" * 64
+HERE = "tcp://127.0.0.1:5560"
+
+
+# ---- keys, addresses and folders
 
 
 @pytest.mark.parametrize("endpoint", [
@@ -69,21 +73,23 @@ def test_endpoint_that_libzmq_does_not_take_is_refused(endpoint: str) -> None:
 
 @pytest.mark.parametrize("endpoint", ["tcp://*:5560", "tcp://[::1]:5560", "tcp://[fe80::1%eth0]:1", "tcp://a-b.c_d:2"])
 def test_endpoint_that_libzmq_takes_is_taken(endpoint: str) -> None:
-    """Names, addresses with a zone, interfaces."""
     assert ManagerAddress(endpoint, KEY, SIGNING).endpoint == endpoint
+
+
+def curve_file(folder: Path, public: str, secret: str) -> None:
+    (folder / CURVE).touch(0o600)
+    (folder / CURVE).write_text(f"{public}\n{secret}\n")
 
 
 @pytest.mark.parametrize("key", ["~" * 40, "#" * 40, "é" * 40, KEY[1:], ""])
 def test_key_that_is_no_z85_is_refused(tmp_path: Path, key: str) -> None:
     """Of the right length, yet not 32 bytes as Z85: on disk, in a line to join by, and at `enroll --key`."""
     with pytest.raises(BadInput, match="keys are cut short"):
-        ManagerAddress("tcp://127.0.0.1:5560", key, SIGNING)
+        ManagerAddress(HERE, key, SIGNING)
     if key:
         with pytest.raises(BadInput, match="no public key"):
-            enrolment.enroll(tmp_path / "a.db", tmp_path / "keys", "a", "tcp://127.0.0.1:5560", key)
-    path = tmp_path / CURVE
-    path.touch(0o600)
-    path.write_text(f"{key}\n{key}\n")
+            enrolment.enroll(tmp_path / "a.db", tmp_path / "keys", "a", HERE, key)
+    curve_file(tmp_path, key, key)
     with pytest.raises(BadInput, match="not a pair of keys"):
         curve_pair(tmp_path)
 
@@ -91,70 +97,59 @@ def test_key_that_is_no_z85_is_refused(tmp_path: Path, key: str) -> None:
 def test_halves_of_two_pairs_are_no_pair(tmp_path: Path) -> None:
     """A manager with its public key in the secret one's place would run, and no agent could connect."""
     public, secret = (half.decode() for half in zmq.curve_keypair())
-    path = tmp_path / CURVE
-    path.touch(0o600)
-    path.write_text(f"{secret}\n{public}\n")
+    curve_file(tmp_path, secret, public)
     with pytest.raises(BadInput, match="not a pair of keys"):
         curve_pair(tmp_path)
 
 
-def test_folder_with_other_files_is_not_given_away(tmp_path: Path) -> None:
+def test_folder_with_other_files_is_not_given_away_and_an_agents_is_used_again(tmp_path: Path) -> None:
     """`tune agent --key --folder /etc` made the agent's user the owner of all files there."""
-    (tmp_path / "shadow").write_text("root")
-    with pytest.raises(BadInput, match=r"'shadow' is no file of an agent"):
-        enrolment.own_key(tmp_path)
-    line = enrolment.JoinLine("a", ManagerAddress("tcp://127.0.0.1:5560", KEY, SIGNING))
-    with pytest.raises(BadInput, match=r"'shadow' is no file of an agent"):
-        enrolment.join(tmp_path, line)
-    assert [path.name for path in tmp_path.iterdir()] == ["shadow"]
-
-
-def test_folder_of_an_agent_is_used_again(tmp_path: Path) -> None:
-    """Its spool with the journal beside it does not stand in the way."""
-    own = enrolment.own_key(tmp_path)
+    line, mine, other = enrolment.JoinLine("a", ManagerAddress(HERE, KEY, SIGNING)), tmp_path / "a", tmp_path / "b"
+    other.mkdir()
+    (other / "shadow").write_text("root")
+    for call in (lambda: enrolment.own_key(other), lambda: enrolment.join(other, line)):
+        with pytest.raises(BadInput, match=r"'shadow' is no file of an agent"):
+            call()
+    assert [path.name for path in other.iterdir()] == ["shadow"]
+    own = enrolment.own_key(mine)
     for name in ("spool.db", "spool.db-wal", "spool.db-shm"):
-        (tmp_path / name).touch()
-    enrolment.join(tmp_path, enrolment.JoinLine("a", ManagerAddress("tcp://127.0.0.1:5560", KEY, SIGNING)))
-    assert enrolment.own_key(tmp_path) == own
+        (mine / name).touch()
+    enrolment.join(mine, line)
+    assert enrolment.own_key(mine) == own
 
 
 @pytest.mark.parametrize("call", [
     lambda db: enrolment.revoke(db, "a"), enrolment.roll_back, enrolment.resume, enrolment.agents, enrolment.maps,
     lambda db: enrolment.rotate(db, db.parent / "fleet"),
 ])  # fmt: skip
-def test_mistyped_database_is_refused_and_not_made(tmp_path: Path, call: object) -> None:
+def test_mistyped_database_is_refused_and_not_made(tmp_path: Path, call: Callable[[Path], object]) -> None:
     """`rollback --resume` on a path that is none answered that maps were being made already."""
-    assert callable(call)
     with pytest.raises(BadInput, match="no database here; name the manager's"):
         call(tmp_path / "typo.db")
     assert not [*tmp_path.iterdir()]
 
 
-def test_nested_too_deep_is_no_line_and_no_map(tmp_path: Path) -> None:
-    """Python's parser gives up at about 1,000 levels."""
-    deep = "[" * 100_000
-    with pytest.raises(BadInput, match="no line of"):
-        enrolment.join_line(urlsafe_b64encode(deep.encode()).decode())
-    (tmp_path / "map.json").write_text(deep)
-    with pytest.raises(BadInput, match="not a map"):
-        FileMapMaker(tmp_path / "map.json")
-
+# ---- maps in files
 
 MAP = {"profiles": {"fast": {"initcwnd": 20}}, "mixes": {"near": {"fast": 1}}, "prefixes": {}}
+# Python's parser gives up at about 1,000 levels.
+DEEP = "[" * 100_000
+TWICE = ('{"profiles": {"a": {}}, "mixes": {"x": {"a": 1}, "y": {"a": 1}},'
+         ' "prefixes": {"192.0.2.0/24": "x", "192.0.2.0/24": "y"}}')  # fmt: skip
 
 
-@pytest.mark.parametrize("change", [
-    {"valid_s": float("nan")}, {"valid_s": 1e300}, {"valid_s": -1}, {"holdback": float("inf")},
-    {"profiles": {"\ud800": {}}, "mixes": {"near": {"\ud800": 1}}}, {"mixes": {"ne\0ar": {"fast": 1}}},
-])  # fmt: skip
-def test_number_or_name_that_no_map_has_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
-    """JSON as Python reads it knows NaN, Infinity, NUL and halves of characters."""
-    (tmp_path / "map.json").write_text(json.dumps(MAP | change))
-    with pytest.raises(BadInput):
-        FileMapMaker(tmp_path / "map.json")
+def file_of(folder: Path, change: dict[str, object] | str = "") -> Path:
+    """Return the file of a map with changes, or of a text."""
+    path = folder / "map.json"
+    path.write_text(change if isinstance(change, str) and change else json.dumps(MAP | dict(change or {})))
+    return path
 
 
 @pytest.mark.parametrize(("change", "why"), [
+    # JSON as Python reads it knows NaN, Infinity, NUL and halves of characters.
+    ({"valid_s": float("nan")}, "valid_s"), ({"valid_s": 1e300}, "valid_s"), ({"valid_s": -1}, "valid_s"),
+    ({"holdback": float("inf")}, "holdback"), ({"mixes": {"ne\0ar": {"fast": 1}}}, "a name in the map"),
+    ({"profiles": {"\ud800": {}}, "mixes": {"near": {"\ud800": 1}}}, "a name in the map"),
     ({"hold_back": 0.5}, "no member 'hold_back'; it has profiles"), ({"holdback": 2}, "holdback: 2 is no number from"),
     ({"epoch_s": 1}, "epoch_s: 1 is no whole number"), ({"epoch_s": 10.9}, "epoch_s: 10.9 is no whole number"),
     ({"lease_s": 1e999}, "lease_s: inf"), ({"ports": [0]}, "ports: 0"), ({"ports": "80"}, "ports: '8'"),
@@ -162,62 +157,68 @@ def test_number_or_name_that_no_map_has_is_refused(tmp_path: Path, change: dict[
     ({"bands": [[20, "far"]]}, "class 'far' has a band and no mix"), ({"mixes": {"near": {"slow": 1}}}, "'slow'"),
     ({"prefixes": {"10.0.0.0/24": "near", "::ffff:10.0.0.0/120": "near"}}, "'10.0.0.0/24' stands twice"),
     ({"profiles": {"a\x1b[2J": {}}, "mixes": {"near": {"a\x1b[2J": 1}}}, "does not print"),
+    (TWICE, "'192.0.2.0/24' stands twice"), (DEEP, "not a map"),
+    ({"profiles": {"fast": {"initcwn": 20}}}, "profile 'fast': no knob is called 'initcwn' (did you mean initcwnd?)"),
+    ({"profiles": {"fast": {"initcwnd": "many"}}}, "initcwnd takes a number of segments"),
+    ({"profiles": {"fast": {"initcwnd": 2.5}}}, "initcwnd takes a whole number"),
+    ({"profiles": {"fast": {"initcwnd": None}}}, "is no setting"),
+    ({"profiles": {"fast": {"tcp_congestion_control": "cubic; reboot"}}}, "takes a name"),
 ])  # fmt: skip
-def test_what_no_map_has_is_named_before_it_is_signed(tmp_path: Path, change: dict[str, object], why: str) -> None:
-    """A band of 1e300 ms ended the manager; `hold_back` was a holdback of 5 %; other faults were `at $[12]`."""
-    (tmp_path / "map.json").write_text(json.dumps(MAP | change))
+def test_what_no_map_has_is_named_before_it_is_signed(
+    tmp_path: Path, change: dict[str, object] | str, why: str
+) -> None:
+    """A band of 1e300 ms ended the manager; `hold_back` was a holdback of 5 %; an unknown knob was published."""
     with pytest.raises(BadInput) as found:
-        FileMapMaker(tmp_path / "map.json")
-    assert why in str(found.value)
+        FileMapMaker(file_of(tmp_path, change))
+    assert why in str(found.value) and "map.json: " in str(found.value)
 
 
-def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
-    """The later class of a prefix was taken, and the earlier one forgotten."""
-    text = ('{"profiles": {"a": {}}, "mixes": {"x": {"a": 1}, "y": {"a": 1}},'
-            ' "prefixes": {"192.0.2.0/24": "x", "192.0.2.0/24": "y"}}')  # fmt: skip
-    (tmp_path / "map.json").write_text(text)
-    with pytest.raises(BadInput, match=r"'192.0.2.0/24' stands twice"):
-        FileMapMaker(tmp_path / "map.json")
+@pytest.fixture
+def running(tmp_path: Path) -> FileMapMaker:
+    """The maker of a manager that runs, and has made its map."""
+    found = FileMapMaker(file_of(tmp_path))
+    assert found.make(0, lambda profile: "") is not None
+    return found
 
 
-def test_running_manager_outlives_a_map_that_is_mistyped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def epochs(maker: FileMapMaker, *times_ns: int) -> list[int]:
+    """Return the length of the epoch of the map that is made at each time; 0: none is."""
+    made = (maker.make(now_ns, lambda profile: "") for now_ns in times_ns)
+    return [0 if found is None else found.epoch_s for found in made]
+
+
+def test_running_manager_outlives_a_map_that_is_mistyped(
+    running: FileMapMaker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A slip of the editor ended the manager of all agents; the warning comes once, and the mended file is taken up."""
-    path = tmp_path / "map.json"
-    path.write_text(json.dumps(MAP))
-    maker = FileMapMaker(path)
-    assert maker.make(0, lambda profile: "") is not None
-    path.write_text("{")
-    assert maker.make(1, lambda profile: "") is None and maker.make(2, lambda profile: "") is None
+    file_of(tmp_path, "{")
+    assert epochs(running, 1, 2) == [0, 0]
     assert [one.getMessage().count("not a map") for one in caplog.records] == [1]
-    path.write_text(json.dumps(MAP | {"epoch_s": 60}))
-    found = maker.make(3, lambda profile: "")
-    assert found is not None and found.epoch_s == 60
+    file_of(tmp_path, {"epoch_s": 60})
+    assert epochs(running, 3) == [60]
 
 
-def test_a_map_that_could_not_be_read_is_read_later(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_map_that_could_not_be_read_is_read_later(
+    running: FileMapMaker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A manager out of descriptors took the file's state down before it had read it, and never read it again."""
-    path = tmp_path / "map.json"
-    path.write_text(json.dumps(MAP))
-    maker = FileMapMaker(path)
-    assert maker.make(0, lambda profile: "") is not None
-    path.write_text(json.dumps(MAP | {"epoch_s": 60}))
+    file_of(tmp_path, {"epoch_s": 60})
     with no_descriptors():
-        assert [maker.make(at * AGAIN_NS, lambda profile: "") for at in range(1, 4)] == [None] * 3
+        assert epochs(running, *(at * AGAIN_NS for at in range(1, 4))) == [0] * 3
     (line,) = [one.getMessage() for one in caplog.records]
     assert "map.json: Too many open files" in line
-    assert maker.make(3 * AGAIN_NS + 1, lambda profile: "") is None, "it was tried within AGAIN_NS"
-    found = maker.make(4 * AGAIN_NS, lambda profile: "")
-    assert found is not None and found.epoch_s == 60
+    assert epochs(running, 3 * AGAIN_NS + 1, 4 * AGAIN_NS) == [0, 60], "it was tried within AGAIN_NS"
 
 
-def test_a_map_whose_file_is_gone_stays_and_that_is_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "map.json"
-    path.write_text(json.dumps(MAP))
-    maker = FileMapMaker(path)
-    assert maker.make(0, lambda profile: "") is not None
-    path.unlink()
-    assert [maker.make(at * AGAIN_NS, lambda profile: "") for at in range(1, 4)] == [None] * 3
+def test_a_map_whose_file_is_gone_stays_and_that_is_one_line(
+    running: FileMapMaker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "map.json").unlink()
+    assert epochs(running, *(at * AGAIN_NS for at in range(1, 4))) == [0] * 3
     assert ["No such file" in one.getMessage() for one in caplog.records] == [True]
+
+
+# ---- makers and their databases
 
 
 @pytest.mark.parametrize("term", [-1, 2**62, 2**63 - 1, 2**63])
@@ -243,20 +244,6 @@ def test_manager_that_learns_needs_its_packages_at_once(
         learning_maker(tmp_path / "a.db", "thompson", MapOptions())
 
 
-@pytest.mark.parametrize(("setting", "why"), [
-    ({"initcwn": 20}, r"no knob is called 'initcwn' \(did you mean initcwnd\?\)"),
-    ({"initcwnd": "many"}, "initcwnd takes a number of segments"), ({"initcwnd": 2.5}, "initcwnd takes a whole number"),
-    ({"initcwnd": None}, "is no setting"), ({"tcp_congestion_control": "cubic; reboot"}, "takes a name"),
-])  # fmt: skip
-def test_setting_of_a_map_that_no_knob_takes_is_named_before_it_is_signed(
-    tmp_path: Path, setting: dict[str, object], why: str
-) -> None:
-    """An unknown knob was published to all agents."""
-    (tmp_path / "map.json").write_text(json.dumps(MAP | {"profiles": {"fast": setting}}))
-    with pytest.raises(BadInput, match=rf"map\.json: profile 'fast': .*{why}"):
-        FileMapMaker(tmp_path / "map.json")
-
-
 def learner(path: Path) -> MapMaker:
     """A maker that learns. path: where the other one's map is."""
     return LoopMapMaker(LoopOptions(grid_of([Profile("fast", (("initcwnd", 20),))])), b"k" * 16)
@@ -264,8 +251,7 @@ def learner(path: Path) -> MapMaker:
 
 def from_file(path: Path) -> MapMaker:
     """A maker with a map in a file."""
-    path.write_text(json.dumps(MAP))
-    return FileMapMaker(path)
+    return FileMapMaker(file_of(path.parent))
 
 
 def managed(database: Path, keys: Path, maker: MapMaker, *, fresh: bool = False) -> None:
@@ -293,6 +279,9 @@ def test_damaged_state_of_a_learner_names_the_remedy(tmp_path: Path, text: str) 
     for maker in (learner(tmp_path), from_file(tmp_path / "map.json")):
         with pytest.raises(BadInput, match="--fresh"):
             maker.restore(text)
+
+
+# ---- sockets, lines and processes
 
 
 def test_address_in_use_may_be_free_later(tmp_path: Path) -> None:
@@ -368,10 +357,16 @@ def test_a_line_with_one_wrong_letter_joins_nothing(tmp_path: Path) -> None:
             assert enrolment.join_line(line[:at] + ("A" if letter != "A" else "B") + line[at + 1 :]).text == line
 
 
-def test_a_line_of_an_earlier_release_joins() -> None:
+def test_a_line_of_an_earlier_release_joins_and_one_that_is_nested_too_deep_is_none() -> None:
     """It has no checksum."""
+
+    def line(text: str) -> str:
+        return urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
     form = {"n": "a", "e": "tcp://manager.example:5560", "c": KEY, "v": SIGNING, "s": ""}
-    assert enrolment.join_line(urlsafe_b64encode(json.dumps(form).encode()).decode().rstrip("=")).name == "a"
+    assert enrolment.join_line(line(json.dumps(form))).name == "a"
+    with pytest.raises(BadInput, match="no line of"):
+        enrolment.join_line(line(DEEP))
 
 
 @pytest.mark.parametrize("host", ["a..b", ".", "a" * 64])

@@ -1,33 +1,38 @@
 # SPDX-License-Identifier: MIT
-"""Rules of an agent as one leased transaction: changes are journaled as changes, and its lease ends them."""
+"""Rules of an agent as one leased transaction: changes are journaled as changes, and its lease ends them.
+
+A map's ports: connections to others, sshd's first of all, are untouched; a driver that cannot select is refused.
+"""
 
 from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from configtron.db.agent_journal import AgentJournal
 from configtron.db.tuning import Tuning
-from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.draw import Key, Mix, Plan
 from configtron.model.errors import BadInput, ConfigtronError, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.service.fleet import enforcement as enforcing
 from configtron.service.fleet.applier import LeaseOver
-from configtron.service.fleet.enforcement import JournaledEnforcement
+from configtron.service.fleet.enforcement import JournaledEnforcement, selected
 from configtron.service.lease.context import context_of
-from configtron.service.lease.options import LeaseOptions
+from configtron.service.lease.options import AUTO, LeaseOptions
 from configtron.service.lease.processes import alive, end, ended
 from configtron.service.lease.watcher import Watcher
+from configtron.tune.drivers import load
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.guard import Bound, Limits
 from configtron.tune.journal import LEASED, UNDONE
 from tests.support.fleet_kernel import DrawingKernel
+from tests.support.tune.aside import aside
 from tests.support.waiting import PATIENCE_S, until
 
 FAST = Profile("fast", (("initcwnd", 20),))
@@ -46,6 +51,19 @@ def made(journal: AgentJournal, driver: MemoryDriver) -> JournaledEnforcement:
     return JournaledEnforcement(LeaseOptions(journal.path, "memory", limits=limits), journal, driver)
 
 
+@pytest.fixture
+def driver() -> MemoryDriver:
+    return MemoryDriver(Place())
+
+
+@pytest.fixture
+def one(journal: AgentJournal, driver: MemoryDriver) -> JournaledEnforcement:
+    """An enforcement with rules in force."""
+    found = made(journal, driver)
+    found.begin(RULES, LEASE_S)
+    return found
+
+
 def changed(rules: Rules, at: int) -> tuple[Changes, Rules]:
     """Return a change that drops one prefix and adds another, and what it leads to."""
     prefixes = {**rules.prefixes, f"192.0.{at}.0/24": "fast"}
@@ -56,13 +74,10 @@ def changed(rules: Rules, at: int) -> tuple[Changes, Rules]:
 
 
 def test_changes_are_journaled_as_changes_and_read_back_as_rules(
-    journal: AgentJournal, monkeypatch: pytest.MonkeyPatch
+    one: JournaledEnforcement, driver: MemoryDriver, journal: AgentJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(enforcing, "MOST_CHANGES", 3)
-    driver, rules = MemoryDriver(Place()), RULES
-    one = made(journal, driver)
-    one.begin(rules, LEASE_S)
-    counts = []
+    rules, counts = RULES, []
     for at in range(5):
         changes, rules = changed(rules, at)
         one.change(changes, rules)
@@ -77,10 +92,9 @@ def test_changes_are_journaled_as_changes_and_read_back_as_rules(
     assert journal._connection.execute("SELECT count(*) FROM act_change").fetchone() == (0,)
 
 
-def test_a_change_that_the_driver_refuses_leaves_what_was_there(journal: AgentJournal) -> None:
-    driver = MemoryDriver(Place())
-    one = made(journal, driver)
-    one.begin(RULES, LEASE_S)
+def test_a_change_that_the_driver_refuses_leaves_what_was_there(
+    one: JournaledEnforcement, driver: MemoryDriver, journal: AgentJournal
+) -> None:
     bad = Profile("bad", (("initcwnd", "many"),))
     with pytest.raises(BadInput, match="out of reach"):
         one.change(Changes({"bad": bad}, {"192.0.2.0/24": "bad"}), Rules({"fast": FAST, "bad": bad}, RULES.prefixes))
@@ -109,25 +123,24 @@ def killed(journal: AgentJournal) -> str:
 
 
 @pytest.mark.slow
-def test_a_watchdog_that_was_killed_is_started_anew(journal: AgentJournal, caplog: pytest.LogCaptureFixture) -> None:
-    one = made(journal, MemoryDriver(Place()))
-    one.begin(RULES, LEASE_S)
+def test_a_watchdog_that_was_killed_is_started_anew(
+    one: JournaledEnforcement, journal: AgentJournal, caplog: pytest.LogCaptureFixture
+) -> None:
     before = killed(journal)
     one.renew(LEASE_S)
     one.renew(LEASE_S)
     (act,) = journal.acts(LEASED)
     assert act.watchdog != before and alive(act.watchdog)
-    assert [record.getMessage() for record in caplog.records if "watchdog" in record.getMessage()] == [
-        f"the watchdog of transaction {act.id} has ended, and another one is started: should this agent end too, it"
-        " puts back what stood before"]  # fmt: skip
+    (line,) = [record.getMessage() for record in caplog.records if "watchdog" in record.getMessage()]
+    assert line.startswith(f"the watchdog of transaction {act.id} has ended, and another one is started")
     one.release()
     assert not alive(act.watchdog)
 
 
 @pytest.mark.slow
-def test_rules_that_no_watchdog_watches_are_taken_back(journal: AgentJournal, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = made(journal, MemoryDriver(Place()))
-    one.begin(RULES, LEASE_S)
+def test_rules_that_no_watchdog_watches_are_taken_back(
+    one: JournaledEnforcement, journal: AgentJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     killed(journal)
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(Refused, match="Default applies, as no watchdog"):
@@ -138,13 +151,10 @@ def test_rules_that_no_watchdog_watches_are_taken_back(journal: AgentJournal, mo
 
 
 def test_a_watch_on_the_same_database_neither_renews_the_agents_lease_nor_reports_its_changes(
-    journal: AgentJournal,
+    one: JournaledEnforcement, journal: AgentJournal
 ) -> None:
-    driver, rules = MemoryDriver(Place()), RULES
-    one = made(journal, driver)
-    one.begin(rules, LEASE_S)
     (before,) = journal.acts(LEASED)
-    one.change(*changed(rules, 1))
+    one.change(*changed(RULES, 1))
     with Tuning(journal.path) as other:
         watcher = Watcher(context_of(other))
         assert watcher.turn() == [] and watcher.turn() == []
@@ -152,30 +162,21 @@ def test_a_watch_on_the_same_database_neither_renews_the_agents_lease_nor_report
     one.release()
 
 
-def test_a_foreign_change_is_one_line_and_one_frozen_place(journal: AgentJournal) -> None:
-    driver = MemoryDriver(Place())
-    one = made(journal, driver)
-    one.begin(RULES, LEASE_S)
-    assert one.foreign() == ""
-    driver.apply(Changes(dropped_prefixes=frozenset([*RULES.prefixes][:15])))
-    assert "and 14 more" in one.foreign() and one.foreign() == ""
-    assert [scope.scope for scope in journal.frozen()] == ["place"] and one.frozen()
-    journal.unfreeze(None)
-    assert one.frozen() == ""
-    one.release()
-
-
-def test_it_is_known_when_all_of_a_frozen_place_is_gone(journal: AgentJournal) -> None:
+def test_a_foreign_change_is_one_line_and_one_frozen_place_and_it_is_known_when_all_is_gone(
+    one: JournaledEnforcement, driver: MemoryDriver, journal: AgentJournal
+) -> None:
     """Also where another program goes on after its first changes were noticed; `tune status` shows the same."""
-    driver, prefixes = MemoryDriver(Place()), [*RULES.prefixes]
-    one = made(journal, driver)
-    one.begin(RULES, LEASE_S)
+    prefixes = [*RULES.prefixes]
+    assert one.foreign() == ""
     driver.apply(Changes(dropped_prefixes=frozenset(prefixes[:15])))
-    assert "and 14 more" in one.foreign() and not one.gone()
+    assert "and 14 more" in one.foreign() and one.foreign() == "" and not one.gone()
+    assert [scope.scope for scope in journal.frozen()] == ["place"] and one.frozen()
     driver.apply(Changes(dropped_prefixes=frozenset(prefixes[15:])))
     assert not one.gone() and one.gone()
     driver.apply(Changes({"fast": FAST}, {prefixes[0]: "fast"}))
     assert one.gone() and not one.gone()
+    journal.unfreeze(None)
+    assert one.frozen() == ""
     one.release()
     assert one.gone()
 
@@ -204,56 +205,37 @@ class MemoryThatDraws(MemoryDriver):
         self.kernel.change(changes)
         return super().apply(changes)
 
-    def load_plan(self, plan: Plan, mixes: Mapping[str, Mix]) -> None:
-        self.kernel.load_plan(plan, mixes)
-
-    def turn(self) -> None:
-        self.kernel.turn()
-
     def renew(self, until_ns: int) -> None:
         self.kernel.lease_ns = until_ns
 
-    def records(self) -> Iterator[OpenRecord | CloseRecord]:
-        return self.kernel.records()
-
-    def lost_records(self) -> int:
-        return self.kernel.lost_records()
-
-    def drop_plan(self) -> None:
-        self.kernel.drop_plan()
+    def __getattr__(self, name: str) -> Any:
+        """Leave plans and records to the kernel."""
+        return getattr(self.kernel, name)
 
 
 DRAWN = Rules({"fast": FAST, "slow": Profile("slow"), "near": Profile("near")}, {"198.51.100.0/24": "near"})
 PLAN = Plan(Key(1, 2), 5, 10**18)
+FAR = Rules({"fast": FAST, "far": Profile("far")}, {"192.0.2.0/24": "far"})
 
 
-def test_a_later_start_puts_other_mixes_in_force_within_the_epoch(journal: AgentJournal) -> None:
+@pytest.mark.parametrize(("rules", "mixes"), [
+    (DRAWN, {"near": Mix(("fast", "slow"), (60_000, 5_536))}), (FAR, {"far": Mix(("fast",), (65_536,))}),
+], ids=["other mixes", "a profile less"])  # fmt: skip
+def test_a_later_start_puts_others_in_force_than_the_plan_of_the_epoch_draws(
+    journal: AgentJournal, rules: Rules, mixes: dict[str, Mix]
+) -> None:
     driver = MemoryThatDraws(Place())
-    one = made(journal, driver)
+    one, later = made(journal, driver), made(journal, driver)
     one.begin(DRAWN, LEASE_S)
     one.turn(PLAN, {"near": Mix(("fast", "slow"), (30_000, 35_536))})
-    other = {"near": Mix(("fast", "slow"), (60_000, 5_536))}
     with pytest.raises(BadInput, match="other mixes"):
-        one.turn(PLAN, other)
-    later = made(journal, driver)
-    later.begin(DRAWN, LEASE_S)
-    later.turn(PLAN, other)
-    assert driver.kernel.half is not None and driver.kernel.half.mixes == other
+        one.turn(PLAN, {"near": Mix(("fast",), (65_536,))})
+    later.begin(rules, LEASE_S)
+    later.turn(PLAN, mixes)
+    assert driver.kernel.half is not None and driver.kernel.half.mixes == mixes
+    assert driver.kernel.rules.prefixes == rules.prefixes
     with pytest.raises(BadInput, match="other mixes"):
-        later.turn(PLAN, {"near": Mix(("fast",), (65_536,))})
-    later.release()
-
-
-def test_a_later_start_drops_profiles_that_the_plan_in_force_draws(journal: AgentJournal) -> None:
-    driver = MemoryThatDraws(Place())
-    one = made(journal, driver)
-    one.begin(DRAWN, LEASE_S)
-    one.turn(PLAN, {"near": Mix(("fast", "slow"), (30_000, 35_536))})
-    later, without = made(journal, driver), Rules({"fast": FAST, "far": Profile("far")}, {"192.0.2.0/24": "far"})
-    later.begin(without, LEASE_S)
-    later.turn(PLAN, {"far": Mix(("fast",), (65_536,))})
-    assert driver.kernel.half is not None and set(driver.kernel.half.mixes) == {"far"}
-    assert driver.kernel.rules.prefixes == without.prefixes
+        later.turn(PLAN, {name: Mix((name,), (65_536,)) for name in mixes})
     later.release()
 
 
@@ -262,3 +244,46 @@ def test_bounds_of_the_operator_and_the_guard_bar_profiles(journal: AgentJournal
     assert one.barred(FAST) == ""
     assert "beyond your bound" in one.barred(Profile("wide", (("initcwnd", 30),)))
     assert "unfair" in one.barred(Profile("bbr", (("tcp_congestion_control", "bbr"),)))
+
+
+# ---- ports
+
+
+def test_the_operators_listeners_narrow_a_maps_ports() -> None:
+    assert selected("", (443, 80)) == "80,443"
+    assert selected("443,192.0.2.1:80,22", (80, 443)) == "192.0.2.1:80,443"
+    with pytest.raises(Refused, match="ports 80, and --listen allows 22 alone"):
+        selected("22", (80,))
+
+
+@pytest.mark.parametrize("name", ["route", "sysctl"])
+def test_a_driver_that_cannot_select_ports_is_refused_by_name_unless_the_operator_names_it(
+    name: str, journal: AgentJournal, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = load(name, LeaseOptions(journal.path).place)
+    monkeypatch.setattr(type(found), "missing", lambda self: "it is the same for every port" * bool(self.place.listen))
+    with pytest.raises(Refused, match=f"driver {name} cannot select ports 80,443.*sshd.*--driver {name}"):
+        JournaledEnforcement(LeaseOptions(journal.path, AUTO), journal, found).begin(RULES, 3.0, (80, 443))
+    assert journal.acts() == []
+    named = JournaledEnforcement(LeaseOptions(journal.path, name), journal, found)
+    for _ in range(2):
+        assert named._driver_of((80, 443)) is found
+    assert len([one for one in caplog.records if "cannot select ports 80,443" in one.message]) == 1
+
+
+def test_the_driver_of_trials_selects_nothing_and_is_not_refused(journal: AgentJournal, driver: MemoryDriver) -> None:
+    one = JournaledEnforcement(LeaseOptions(journal.path, "memory"), journal, driver)
+    one.begin(RULES, 30.0, (80, 443))
+    assert driver.read() == RULES
+    one.release()
+
+
+@pytest.mark.root
+def test_a_default_never_reaches_another_port(tmp_path: Path) -> None:
+    found = aside("fleet_ports.py", "ebpf", str(tmp_path))
+    (plain,) = set(found["before"].values())
+    for what, ports in (("web", ("web",)), ("ssh", ("ssh",)), ("both", ("web", "ssh")), ("none", ())):
+        wanted = {f"{name} {at}": 20 if name in ports else plain
+                  for name in ("web", "ssh") for at in ("127.0.0.1", "::1")}  # fmt: skip
+        assert found[what] == {"error": "", "refused": [], "remarks": [], "seen": wanted}, what
+    assert found["after"] == found["before"] and plain != 20 and not found["pins left"]

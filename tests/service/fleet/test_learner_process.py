@@ -14,7 +14,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -256,7 +255,7 @@ def ended(pid: int) -> bool:
 def test_a_process_answers_as_the_same_code_within_the_manager(tmp_path: Path) -> None:
     """Maps, reasons and facts are equal, byte for byte."""
     path = tmp_path / "m.db"
-    rows = [replace(row, teaches=False, why_not="turn") if at % 50 == 0 else row
+    rows = [row._replace(teaches=False, why_not="turn") if at % 50 == 0 else row
             for at, row in enumerate(fleet_rows(1, 1200))]  # fmt: skip
     with FleetStore(path) as store:
         inline = InlineLearner(MapLearning(store, *staged_policy(path, {})), True)
@@ -264,7 +263,7 @@ def test_a_process_answers_as_the_same_code_within_the_manager(tmp_path: Path) -
         current = None
         for turn in range(3):
             first = turn * 400
-            numbered = [replace(row, sequence=first + at + 1, term=1, map_version=turn, class_name="", arm=None,
+            numbered = [row._replace(sequence=first + at + 1, term=1, map_version=turn, class_name="", arm=None,
                                 profile="", propensity=None, held=False)
                         for at, row in enumerate(rows[first : first + 400])]  # fmt: skip
             store.add_rows("web1", "b", first + 1, numbered, BEGUN_NS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,7 @@ def test_a_locked_database_holds_up_no_answer_and_rows_come_again(
         store.wait_at_most(LOCK_PATIENCE_S)
         assert store._connection.execute("PRAGMA busy_timeout").fetchone()[0] < 50, "ms that each write may wait"
         core.receive(b"1", "key", frame(AgentHello("b1", "0")), 0.0, BEGUN_NS)
-        batch = batch_frame("b1", 1, encode_rows([replace(fleet_rows(1, 1)[0], rtt_ms=20.0)]))
+        batch = batch_frame("b1", 1, encode_rows([fleet_rows(1, 1)[0]._replace(rtt_ms=20.0)]))
         other = sqlite3.connect(tmp_path / "m.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with caplog.at_level(logging.ERROR):

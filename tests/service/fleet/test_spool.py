@@ -7,7 +7,6 @@ import os
 import sqlite3
 import subprocess
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ ROW = OutcomeRow("", "", 0, 5, "a.example", "192.0.2.0/24", "0" * 16, 812.5)
 
 def test_rows_come_out_numbered_as_they_went_in(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "s.db", "web1", boot="b1")
-    sent = [replace(ROW, at_ns=at, more={"queue_ms": at / 2}) for at in range(4500)]
+    sent = [ROW._replace(at_ns=at, more={"queue_ms": at / 2}) for at in range(4500)]
     assert spool.add(sent[:1]) == 1 and spool.add(sent[1:]) == 4499 and spool.add([]) == 0
     found: list[OutcomeRow] = []
     while (batch := spool.oldest())[2].number:
@@ -34,13 +33,13 @@ def test_rows_come_out_numbered_as_they_went_in(tmp_path: Path) -> None:
         assert isinstance(message, OutcomeBatch)
         found += outcome_rows("web1", message)
         spool.forget(batch[0], batch[1] + batch[2].number - 1)
-    assert found == [replace(row, agent="web1", boot="b1", sequence=at) for at, row in enumerate(sent, 1)]
+    assert found == [row._replace(agent="web1", boot="b1", sequence=at) for at, row in enumerate(sent, 1)]
     assert spool.waiting == 0 and spool.dropped == 0
 
 
 def test_rows_with_long_texts_are_cut_into_batches_that_fit_a_frame(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "s.db", "web1")
-    spool.add([replace(ROW, site="s" * 255, why_not="w" * 255, class_name="c" * 255) for _ in range(2000)])
+    spool.add([ROW._replace(site="s" * 255, why_not="w" * 255, class_name="c" * 255) for _ in range(2000)])
     assert len(batch_frame(*spool.oldest())) <= MOST_FRAME
 
 
@@ -86,11 +85,11 @@ def test_a_batch_that_the_disk_damaged_is_dropped_alone(
     """The manager refused it again and again, and no later outcome of the agent went out."""
     with closing(Spool(tmp_path / "s.db", "web1", boot="b1")) as spool:
         for at in range(1, 6):
-            spool.add([replace(ROW, at_ns=at)] * 3)
+            spool.add([ROW._replace(at_ns=at)] * 3)
     with closing(sqlite3.connect(tmp_path / "s.db")) as file, file:
         file.execute(f"UPDATE batch SET {damage} WHERE id = 2")
     spool = Spool(tmp_path / "s.db", "web1", boot="b2")
-    spool.add([replace(ROW, at_ns=9)] * 4)
+    spool.add([ROW._replace(at_ns=9)] * 4)
     found = delivered(spool, 40)
     assert [row.at_ns for row in found] == [1, 1, 1, 3, 3, 3, 4, 4, 4, 5, 5, 5, 9, 9, 9, 9]
     assert [row.sequence for row in found] == [1, 2, 3, 7, 8, 9, 10, 11, 12, 13, 14, 15, 1, 2, 3, 4]
@@ -104,7 +103,7 @@ def test_a_batch_that_the_disk_damaged_is_dropped_alone(
 def test_a_row_that_no_manager_takes_is_refused_with_all_of_its_call(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "s.db", "web1")
     with pytest.raises(BadInput, match="plt_ms"):
-        spool.add([ROW, replace(ROW, plt_ms=-1.0)])
+        spool.add([ROW, ROW._replace(plt_ms=-1.0)])
     assert spool.waiting == 0
 
 

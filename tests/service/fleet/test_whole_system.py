@@ -7,7 +7,6 @@ Each rule is also broken on purpose: some seed must notice. `benchmarks/fleet_fa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +81,7 @@ def stores_rows_again(patch: pytest.MonkeyPatch) -> None:
     def broken(self: FleetStore, agent: str, boot: str, first: int, rows: Any, at: int) -> int:
         """Number rows by their arrival, as AUTOINCREMENT did."""
         through = next((each.through for each in self.streams() if (each.agent, each.boot) == (agent, boot)), 0)
-        add(self, agent, boot, through + 1, [replace(row, sequence=through + 1 + n) for n, row in enumerate(rows)], at)
+        add(self, agent, boot, through + 1, [row._replace(sequence=through + 1 + n) for n, row in enumerate(rows)], at)
         return first + len(rows) - 1
 
     patch.setattr(FleetStore, "add_rows", broken)

@@ -150,7 +150,7 @@ def tiles(inputs: ReportInputs) -> list[str]:
 def test_one_host_has_no_agents_and_its_stages_are_on(tmp_path: Path) -> None:
     """One client in one epoch, as the first visitor of `learn serve --local`."""
     at = fleet_rows(1, 4)[0].at_ns
-    rows = [replace(row, agent="local", sequence=n + 1, at_ns=at + n * 10**9, unit="one", profile=str(n), arm=n)
+    rows = [row._replace(agent="local", sequence=n + 1, at_ns=at + n * 10**9, unit="one", profile=str(n), arm=n)
             for n, row in enumerate(fleet_rows(1, 4))]  # fmt: skip
     with FleetStore(tmp_path / "l.db") as store:
         store.put_map(1, 1, "made", PROFILES, 60, b"document", Stages(RolloutPlan()).facts())
@@ -173,7 +173,7 @@ def test_dark_hours_alone_are_no_stages(tmp_path: Path) -> None:
 @pytest.mark.parametrize("days", [0.001, 0.9, 1.5, 40.0])
 def test_stretches_of_time_have_names_of_their_own(tmp_path: Path, days: float) -> None:
     rows = fleet_rows(2, 300)
-    spread = [replace(row, agent="ams", sequence=n + 1, at_ns=rows[0].at_ns + int(n * days * 86_400 * 1e9 / 300))
+    spread = [row._replace(agent="ams", sequence=n + 1, at_ns=rows[0].at_ns + int(n * days * 86_400 * 1e9 / 300))
               for n, row in enumerate(rows)]  # fmt: skip
     with FleetStore(tmp_path / "l.db") as store:
         store.add_rows("ams", "b1", 1, spread, 9)

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +64,7 @@ def test_a_row_that_no_database_takes_is_left_out_alone(tmp_path: Path) -> None:
     """A visitor's browser could end the loop by half of a character."""
     with hosted(tmp_path, TENSOR, "boot1") as here:
         good = [OutcomeRow(AGENT, "boot1", at, at, "site", "192.0.2.0/24", "u", 100.0) for at in (1, 2, 3)]
-        here.learning.rows([good[0], replace(good[1], protocol="\ud800"), good[2]])
+        here.learning.rows([good[0], good[1]._replace(protocol="\ud800"), good[2]])
         here.turn(FIRST * EPOCH_S)
         assert rows_stored(here.store) == 2 and here.learning.dropped == 1
 
