@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from configtron.model.choices import MAX_PREFIXES
 from configtron.model.congestion import FAIR
 from configtron.model.errors import BadInput
 from configtron.model.knobs import KNOBS
@@ -53,8 +54,6 @@ MOST_LEARNED_WINDOW = 32
 LEAST_RTO_S = 0.04
 # Bytes that neighbours may lose for each byte of a page, where that was measured: a quarter more than the page's own.
 MOST_DAMAGE = 1.25
-# More than a full table of the Internet's routes.
-MAX_PREFIXES = 1_000_000
 
 
 class Unfair(NamedTuple):

@@ -12,6 +12,7 @@ import click
 from configtron.cli.options import form_options
 from configtron.cli.output import DOCTOR, rows_to
 from configtron.cli.settings import hint, settings
+from configtron.cli.tune.options import beacons_option, log_socket_option, ports_option
 from configtron.linux.xdg import services_database
 from configtron.model.errors import CONDITION, DONE
 
@@ -19,13 +20,10 @@ if TYPE_CHECKING:
     from configtron.model.checks import Check
 
 
-@click.command(short_help="Find out what is wrong on this host, and what to type next.")
-@click.option("--port", "ports", type=click.IntRange(1, 65_535), multiple=True, default=(80, 443), metavar="PORT",
-              show_default=True, help="Port of the web server; repeat for more.")  # fmt: skip
-@click.option("--beacons", default="127.0.0.1:9315", show_default=True, metavar="HOST:PORT",
-              help="Where the web server passes beacons on to.")  # fmt: skip
-@click.option("--log-socket", "log_path", type=click.Path(dir_okay=False, path_type=Path), metavar="PATH",
-              help="Socket of the web server's access log.  [default: /run/configtron/outcomes.log]")  # fmt: skip
+@click.command()
+@ports_option()
+@beacons_option
+@log_socket_option
 @form_options
 def doctor(ports: tuple[int, ...], beacons: str, log_path: Path | None, form: str, output_file: str) -> int:
     """Check this host from end to end: rights, drivers, probing, the lab, whether log lines and beacons reach the

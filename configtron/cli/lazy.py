@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: MIT
 """A Click group that imports a command only when it is called, and may have a command for "none of these".
 
-`--help` lists commands from a literal table, so it costs no import; a test holds the table against the commands' own
-help.
+`--help` lists commands from a literal table, so it costs no import; each command takes its line of help from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,33 +22,30 @@ if TYPE_CHECKING:
 NONE: Mapping[str, Any] = MappingProxyType({})
 
 
-class CommandRow(NamedTuple):
-    """One command: the module that holds it, its name there, and its help in one line."""
-
-    module: str
-    name: str
-    help: str
-
-
 class LazyGroup(click.Group):
-    """Commands from a table.
+    """Commands from a table, then those that the group's own module adds.
 
-    package  where the commands are, each in the module of its name; homes: those elsewhere, as "module:name"
+    package  where the commands are, each in the module of its name; homes: module of others -> their names
     rows     name of a command -> its help in one line
-    sections heading of `--help` -> the commands below it; without them, one list
+    sections heading of `--help` -> the rows below it, instead of `rows`
     default  the command meant when the first word is none
     """
 
     def __init__(
         self,
-        *args: Any, package: str, rows: Mapping[str, str], sections: Mapping[str, Collection[str]] = NONE,
+        *args: Any, package: str = "", rows: Mapping[str, str] = NONE, sections: Mapping[str, Mapping[str, str]] = NONE,
         homes: Mapping[str, str] = NONE, default: str = "", **kwargs: Any,
     ) -> None:  # fmt: skip
         super().__init__(*args, **kwargs)
-        at = {name: homes.get(name, f"{name}:{name}").split(":") for name in rows}
-        self.rows = {name: CommandRow(f"{package}.{at[name][0]}", at[name][1], text) for name, text in rows.items()}
-        self.default = default
-        self.sections = sections or {"Commands": rows}
+        self.package, self.default = package, default
+        self.rows = {name: text for part in (rows, *sections.values()) for name, text in part.items()}
+        self.sections = sections or {"Commands": self.rows}
+        self.homes = {name: module for module, names in homes.items() for name in names.split()}
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Add a command of the group's own module."""
+        super().add_command(cmd, name)
+        self.rows[str(name or cmd.name)] = str(cmd.short_help)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return names, in the table's order."""
@@ -57,10 +53,13 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command, imported now."""
-        if (row := self.rows.get(cmd_name)) is None:
+        if cmd_name not in self.rows:
             return None
-        command = getattr(import_module(row.module), row.name)
-        assert isinstance(command, click.Command)
+        command = self.commands.get(cmd_name)
+        if command is None:
+            held = vars(import_module(f"{self.package}.{self.homes.get(cmd_name, cmd_name)}")).values()
+            command = next(one for one in held if isinstance(one, click.Command) and one.name == cmd_name)
+            command.short_help = self.rows[cmd_name]
         if ctx.auto_envvar_prefix is not None:
             for option, param in options_of(command).items():  # Click would name variables after parameters
                 param.envvar = f"{ctx.auto_envvar_prefix}_{cmd_name}_{option}".replace("-", "_").upper()
@@ -68,9 +67,9 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the lists of `--help`, without importing anything."""
-        for heading, names in self.sections.items():
+        for heading, rows in self.sections.items():
             with formatter.section(heading):
-                formatter.write_dl([(name, self.rows[name].help) for name in names])
+                formatter.write_dl(list(rows.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -64,6 +64,22 @@ def format_option(*forms: str, text: str = "Form of the answer.") -> Decorator:
 output_option = click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False),
                              help="Write here; - is stdout.")  # fmt: skip
 form_options = with_options(format_option(), output_option)
+span_option = click.option("--for", "span_s", type=SPAN, metavar="SECONDS",
+                           help="Stop after this time.  [default: at Ctrl-C]")  # fmt: skip
+seed_option = click.option("--seed", type=click.IntRange(0), default=1, show_default=True,
+                           help="Seed of all random numbers.")  # fmt: skip
+
+
+def places_option(text: str) -> Decorator:
+    """Return the option of files that place addresses."""
+    return click.option("--mmdb", "places", type=INPUT_FILE, multiple=True, help=f"MaxMind-format file{text}")
+
+
+def budget_option(text: str = " (`learn policies`)") -> Decorator:
+    """Return the option of what a policy may spend; text: who has it."""
+    return click.option("--budget", type=Finite(0, 1), default=0.01, show_default=True, metavar="SHARE",
+                        help="What exploration may cost, as a share of Default's mean page load time"
+                             f"{text}.")  # fmt: skip
 
 
 def options_of(command: click.Command) -> dict[str, click.Option]:

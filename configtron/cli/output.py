@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from configtron.cli.settings import hint, settings
+from configtron.report.files import opened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +58,6 @@ def rows_to(form: str, path: str, schema: str = TUNING) -> Iterator[WriteRows]:
     Columns are those of table and CSV; JSON Lines have every field. A second table follows below an empty line; a CSV
     has one header. Errors: `BadInput`, `Unwritten`.
     """
-    from configtron.report.files import opened
     from configtron.report.tuning import write_rows
 
     written = False

@@ -33,7 +33,7 @@ def _load_config(ctx: click.Context, _: click.Parameter, value: Path | None) -> 
 
 @click.group(
     cls=LazyGroup,
-    package="configtron.cli",
+    package=__package__,
     rows=ROWS,
     short_help="Measure how servers configure TCP and HTTP, with evidence for every verdict.",
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "CONFIGTRON"},

@@ -43,7 +43,7 @@ def at(name: str, *words: str) -> subprocess.CompletedProcess[str]:
     "name",
     [
         "configtron.cli.outermost", "click", "click.core", "click.types", "configtron.cli.root",
-        "configtron.model.errors", "configtron.cli.configfile", "configtron.cli.probe", "configtron.cli.probe.lists",
+        "configtron.model.errors", "configtron.cli.configfile", "configtron.cli.probe", "configtron.cli.probe.before",
     ],
 )  # fmt: skip
 def test_during_an_import(name: str) -> None:

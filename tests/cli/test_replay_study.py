@@ -16,7 +16,7 @@ from configtron.lab.testbed import measure as measuring
 from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, USAGE
 from configtron.studies import lessons
 from configtron.studies.output.results import ABSENT, HOLDS, Evaluated, Fact, Table
-from configtron.studies.registry import catalogue
+from configtron.studies.registry import listing
 from configtron.studies.registry.kinds import NEEDS, Arguments, PartsProgress
 from tests.support import ROOT
 from tests.support.lab import pretended_guest as pretend
@@ -174,11 +174,11 @@ def test_exit_codes(
 def test_the_list_names_every_study_and_its_paper(capsys: Spoken) -> None:
     assert study("--list", "-f", "jsonl") == DONE
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row["study"] for row in rows] == list(catalogue.names())
+    assert [row["study"] for row in rows] == list(listing.names())
     assert all(row["paper"] and row["about"] and row["duration"] and row["needs"] in NEEDS for row in rows)
     assert study("--list") == DONE
     table = capsys.readouterr().out
-    assert [name for name in catalogue.names() if name not in table] == []
+    assert [name for name in listing.names() if name not in table] == []
 
 
 @pytest.mark.parametrize(

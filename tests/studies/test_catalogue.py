@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.cli.replay.study_flags import NEEDS as WRITTEN_DOWN
+from configtron.model.choices import LAB, NEEDS, SESSIONS, TENSOR
 from configtron.model.errors import DONE, PARTIAL
-from configtron.studies.registry import catalogue
-from configtron.studies.registry.kinds import LAB, NEEDS, SESSIONS, TENSOR
+from configtron.studies.registry import catalogue, listing
 from configtron.studies.registry.sessions_run import SMOKE_SEEDS
 from tests.support import ROOT
 from tests.support.sources import parsed
@@ -50,7 +49,7 @@ def lacks(file: Path) -> list[str]:
 
 def test_every_file_is_a_study() -> None:
     assert [words for file in FILES for words in lacks(file)] == []
-    assert {one.needs for one in catalogue.every()} == set(NEEDS) and len(FILES) == len(catalogue.names()) > 18
+    assert {one.needs for one in catalogue.every()} == set(NEEDS) and len(FILES) == len(listing.names()) > 18
 
 
 def test_a_file_without_its_row_is_named(tmp_path: Path) -> None:
@@ -59,8 +58,15 @@ def test_a_file_without_its_row_is_named(tmp_path: Path) -> None:
     assert lacks(file)[0].startswith("configtron/studies/cat.py: no row STUDY")
 
 
-def test_names_that_are_written_down_are_those_of_the_studies() -> None:
-    assert WRITTEN_DOWN == NEEDS
+def test_the_list_is_that_of_the_rows_and_imports_no_study() -> None:
+    rows = [(one.name, one.needs, one.paper, one.about, one.duration) for one in catalogue.every()]
+    assert [tuple(row.values()) for row in listing.listed()] == rows
+    program = (
+        "import sys\nfrom configtron.cli.outermost import run\nrun(['replay', 'study', '--list', '-o', '/dev/null'])\n"
+        "print(len([name for name in sys.modules if name.split('.')[0] == 'configtron']))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert int(done.stdout) < 60
 
 
 def quick(name: str, folder: Path, *more: str) -> int:

@@ -16,8 +16,8 @@ ROWS = {
 }
 
 
-@click.group(cls=LazyGroup, package="configtron.cli.fingerprint", rows=ROWS,
-             short_help="Find how servers are configured, from recordings.")  # fmt: skip
+@click.group(cls=LazyGroup, package=__package__, rows=ROWS,
+             homes={"watching": "live socket", "stored": "diversity contexts"})  # fmt: skip
 def fingerprint() -> None:
     """Start with `configtron fingerprint pcap FILE`: it shows each connection of a packet capture.
 

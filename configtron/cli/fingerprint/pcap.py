@@ -12,9 +12,10 @@ from configtron.cli.output import say
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, PARTIAL
 from configtron.model.packages import missing
+from configtron.report.files import opened
 
 
-@click.command(short_help="Read connections out of packet captures.")
+@click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...",
                 type=click.Path(exists=True, dir_okay=False, allow_dash=True))  # fmt: skip
 @form_options
@@ -32,7 +33,6 @@ def pcap(files: tuple[str, ...], form: str, output_file: str, servers: bool, str
     Scapy, if it is installed. Exit code 3: a file was cut or broken, or frames could not be read; 4: no TCP in it.
     """
     from configtron.report.connections import counted, knobs_in, write_connections, write_servers
-    from configtron.report.files import opened
     from configtron.service.capture import CaptureReading
 
     reading = CaptureReading(files, stream=stream, keylog=keylog, lacks=missing)

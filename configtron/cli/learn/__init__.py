@@ -33,12 +33,10 @@ SECTIONS = {
         "indigo": "Train a congestion control by imitation.",
     },
 }
-ROWS = {name: text for rows in SECTIONS.values() for name, text in rows.items()}
-HOMES = {"import": "importing:import_"}
+HOMES = {"importing": "import", "learners": "status report policies drop", "questions": "explain evaluate knobs"}
 
 
-@click.group(cls=LazyGroup, package="configtron.cli.learn", rows=ROWS, sections=SECTIONS, homes=HOMES,
-             short_help="Learn which configuration loads pages fastest.")  # fmt: skip
+@click.group(cls=LazyGroup, package=__package__, sections=SECTIONS, homes=HOMES)  # fmt: skip
 def learn() -> None:
     """Start with `configtron learn serve`: it tunes this host's clients by their page loads (docs/learn.md).
 

@@ -16,7 +16,7 @@ from configtron.cli.tune.options import guard_options
 KINDS = ("loss", "power", "held-back", "profile", "class", "prefix", "cell", "tree")
 
 
-@click.command(short_help="Write a policy as rules, and the loss of those rules.")
+@click.command()
 @policy_option()
 @log_option
 @last_option

@@ -7,18 +7,20 @@ from typing import Any, BinaryIO
 
 import click
 
-from configtron.cli.options import INPUT_FILE, SPAN, Finite
+from configtron.cli.options import SPAN, Finite, places_option
 from configtron.cli.output import event_lines, say
 from configtron.cli.settings import settings
+from configtron.model.choices import OUTCOME_SOURCES
 from configtron.model.errors import DONE, NOTHING, PARTIAL, BadInput
 
-SOURCES = ("live", "lab", "sim")
 FORMS = ("outcomes", "nginx", "apache-us", "apache-s", "haproxy", "boomerang", "web-vitals", "har", "contexts")
 
 
-@click.command(name="import", short_help="Read outcomes from a file into the database.")
+@click.command(name="import")
 @click.argument("file", type=click.File("rb"))
-@click.option("--source", type=click.Choice(SOURCES), default="live", show_default=True, help="Origin of the outcomes.")
+@click.option(
+    "--source", type=click.Choice(OUTCOME_SOURCES), default="live", show_default=True, help="Origin of the outcomes."
+)
 @click.option("--from", "kind", type=click.Choice(FORMS), metavar="FORMAT",
               help=f"Format of FILE: {', '.join(FORMS)}.  [default: by its content]")  # fmt: skip
 @click.option("--metric", default="", metavar="METRIC",
@@ -34,8 +36,7 @@ FORMS = ("outcomes", "nginx", "apache-us", "apache-s", "haproxy", "boomerang", "
               help="Probability of each client's configuration, if it was chosen at random.")  # fmt: skip
 @click.option("--site", default="", metavar="NAME", help="The site of all of FILE.  [default: host and path]")
 @click.option("--client-prefix", default="", metavar="PREFIX", help="The clients' prefix where FILE names no address.")
-@click.option("--mmdb", "places", type=INPUT_FILE, multiple=True,
-              help="MaxMind-format file, for ASN or country of addresses; may be repeated.")  # fmt: skip
+@places_option(", for ASN or country of addresses; may be repeated.")
 @click.option("--timezone", default="UTC", show_default=True, metavar="ZONE", help="Of dates without one (HAProxy's).")
 @click.option("--quiet", "gap_s", type=SPAN, default=10.0, show_default=True, metavar="SECONDS",
               help="A pause without a request that ends a page view of an access log.")  # fmt: skip

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from configtron.cli.learn.enrolment import KEYS, key_folder
-from configtron.cli.learn.options import stage_options
+from configtron.cli.learn.options import KEYS, key_folder, stage_options
 from configtron.cli.options import INPUT_FILE
 from configtron.cli.settings import settings
 from configtron.linux.signals import asked_to_stop
@@ -17,7 +16,7 @@ from configtron.model.errors import DONE, INTERRUPTED
 from configtron.report.log_lines import log_progress
 
 
-@click.command(short_help="Run the manager.")
+@click.command()
 @click.option("--endpoint", default="tcp://*:5560", show_default=True, metavar="tcp://ADDRESS:PORT",
               help="Where agents connect.")  # fmt: skip
 @KEYS

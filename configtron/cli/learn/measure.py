@@ -14,6 +14,7 @@ from configtron.cli.output import progress_bar, say
 from configtron.cli.settings import settings
 from configtron.linux.signals import terminated
 from configtron.model.errors import INTERRUPTED
+from configtron.report.files import can_be_written, opened
 
 if TYPE_CHECKING:
     from configtron.report.filling import Moment
@@ -24,7 +25,7 @@ STUDIES = ("hotcloud", "configtron", "smoke", "realism", "visits")
 SERVERS = ("nginx", "apache")
 
 
-@click.command(short_help="Fill the PLT-tensor with page loads in the lab.")
+@click.command()
 @click.option("--study", type=click.Choice(STUDIES), help="Study to measure.")
 @click.option("--smoke", is_flag=True, help="The same as --study smoke.")
 @click.option("--condition", "conditions", multiple=True, metavar="CONDITION",
@@ -57,7 +58,6 @@ def measure(fail_on_unknown: bool, tensor: Path | None, status_updates_file: Pat
     flags and exit codes.
     """
     from configtron.report.cells import write_cells
-    from configtron.report.files import can_be_written, opened
     from configtron.report.filling import Filling
     from configtron.service.learning import measured, measuring
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -51,6 +52,16 @@ def policy_option(name: str = "name", **more: Any) -> Decorator:
     if not {"required", "multiple"} & set(more):
         about["default"] = ""
     return click.option("--policy", name, **(about | more))
+
+
+# The folder of a manager's keys.
+KEYS = click.option("--keys", type=click.Path(file_okay=False, readable=False, path_type=Path), metavar="FOLDER",
+                    help="Folder of the manager's keys; else `fleet` beside the database.")  # fmt: skip
+
+
+def key_folder(keys: Path | None) -> Path:
+    """Return the folder of the manager's keys."""
+    return keys or settings().db.parent / "fleet"
 
 
 stage_options = with_options(

@@ -10,17 +10,17 @@ import click
 from configtron.cli.advanced import LongCommand
 from configtron.cli.completing import drivers, either
 from configtron.cli.learn.options import stage_options
-from configtron.cli.options import SPAN, Finite, with_options
+from configtron.cli.options import Finite, budget_option, seed_option, span_option, with_options
 from configtron.cli.output import say
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import guard_options, log_options
+from configtron.cli.tune.options import beacons_option, guard_options, log_options, ports_option
 from configtron.linux.signals import asked_to_stop
+from configtron.model.choices import WEB_SERVERS
 from configtron.model.errors import DONE, INTERRUPTED, BadInput
 from configtron.report.log_lines import log_progress
 
-SERVERS = ("nginx", "apache", "haproxy")
 OPTIONS = with_options(
-    click.option("--setup", "server", type=click.Choice(SERVERS), help="Set up this web server"
+    click.option("--setup", "server", type=click.Choice(WEB_SERVERS), help="Set up this web server"
                  " and systemd, let the server test it, and exit."),
     click.option("--undo", is_flag=True, help="With --setup: take back what it wrote."),
     click.option("--local", is_flag=True, expose_value=False,
@@ -33,28 +33,25 @@ OPTIONS = with_options(
                  help="Share of clients that keep Default, always the same."),
     click.option("--epoch", "epoch_s", type=click.IntRange(10, 86_400), default=600, show_default=True,
                  metavar="SECONDS", help="How long a client keeps its profile."),
-    click.option("--port", "ports", type=click.IntRange(1, 65_535), multiple=True, default=(80, 443), metavar="PORT",
-                 show_default=True, help="Port of the web server whose clients are tuned; repeat for more."),
-    click.option("--beacons", default="127.0.0.1:9315", show_default=True, metavar="HOST:PORT",
-                 help="Where the web server passes beacons on to."),
+    ports_option("Port of the web server whose clients are tuned; repeat for more."),
+    beacons_option,
     log_options,
     click.option("--begin-with", type=click.IntRange(1), default=2_000, show_default=True, metavar="N",
                  help="Page loads under Default before anything is tried."),
     click.option("--least-clients", type=click.IntRange(1), metavar="N", help="Clients of an epoch that a prefix needs"
                  " for a rule of its own.  [default: 20, or 1 for drivers that draw for prefixes]"),
-    click.option("--budget", type=Finite(0, 1), default=0.01, show_default=True, metavar="SHARE",
-                 help="What exploration may cost, as a share of Default's mean page load time."),
-    click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of all random numbers."),
+    budget_option(""),
+    seed_option,
     click.option("--strategies", default="", metavar="NAME=SHARE,...",
                  help="Of --policy initial: which share draws which strategy (docs/studies.md)."),
     click.option("--fresh", is_flag=True, help="Forget what was learned; learn from the stored outcomes anew."),
-    click.option("--for", "span_s", type=SPAN, metavar="SECONDS", help="Stop after this time.  [default: at Ctrl-C]"),
+    span_option,
 )  # fmt: skip
 # What `--help` lists last.
 ADVANCED = ("allow_unfair", "epoch_s", "least_clients", "seed", "strategies", "stage_clients", "dark_hours")
 
 
-@click.command(cls=LongCommand, advanced=ADVANCED, short_help="Tune this host's clients by what their page loads show.")
+@click.command(cls=LongCommand, advanced=ADVANCED)
 @OPTIONS
 @stage_options
 @click.option("--page", default="", metavar="HOST:PORT", help="Serve the live page and /metrics there.")

@@ -22,8 +22,10 @@ ROWS = {
 }
 
 
-@click.group(cls=LazyGroup, package="configtron.cli.probe", rows=ROWS, default="run",
-             short_help="Ask servers how they are configured.")  # fmt: skip
+HOMES = {"before": "resolve plan lists regions doctor", "stored": "diff export merge validate"}
+
+
+@click.group(cls=LazyGroup, package=__package__, rows=ROWS, homes=HOMES, default="run")  # fmt: skip
 def probe() -> None:
     """Start with `configtron probe example.com`: it shows how that server is configured, and keeps packets.
 

@@ -17,6 +17,7 @@ from configtron.cli.probe.run_flags import ADVANCED, run_options
 from configtron.cli.settings import settings
 from configtron.linux.signals import terminated
 from configtron.model.errors import DONE, BadInput
+from configtron.report.files import opened
 
 if TYPE_CHECKING:
     from configtron.report.progress import CampaignCounts
@@ -30,7 +31,7 @@ TODAYS = {
 }  # fmt: skip
 
 
-@click.command(cls=LongCommand, advanced=ADVANCED, short_help="Probe targets; the command meant when none is named.")
+@click.command(cls=LongCommand, advanced=ADVANCED)
 @click.argument("words", metavar="[TARGET|@LIST|BLOCK|URL]...", nargs=-1, shell_complete=lists)
 @run_options
 def run(**given: Any) -> int:
@@ -46,7 +47,6 @@ def run(**given: Any) -> int:
     """
     options = options_of(**given)
     from configtron.model.records import canonical
-    from configtron.report.files import opened
     from configtron.report.progress import Progress
     from configtron.service import campaign
 

@@ -12,9 +12,10 @@ from configtron.cli.options import output_option
 from configtron.cli.probe.names import check_fields, known_knob, results_form, run_number
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, BadInput
+from configtron.report.files import opened, write_list
 
 
-@click.command(short_help="Show what a run found; without RUN, list the runs.")
+@click.command()
 @click.argument("run", required=False, callback=run_number, shell_complete=completing.runs)
 @results_form
 @output_option
@@ -26,7 +27,6 @@ from configtron.model.errors import DONE, NOTHING, BadInput
 def show(run: int | None, form: str, output_file: str, targets: tuple[str, ...], vantages: tuple[str, ...],
          knobs: tuple[str, ...], evidence: bool, fields: tuple[str, ...]) -> int:  # fmt: skip
     """Show what a run found; without RUN (a number, or last), list the runs."""
-    from configtron.report.files import opened, write_list
     from configtron.report.rendering import render, render_evidence
     from configtron.service import campaign
 

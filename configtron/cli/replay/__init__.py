@@ -14,9 +14,7 @@ ROWS = {
 }
 
 
-@click.group(
-    cls=LazyGroup, package="configtron.cli.replay", rows=ROWS, short_help="Run production code on recorded worlds."
-)
+@click.group(cls=LazyGroup, package=__package__, rows=ROWS)
 def replay() -> None:
     """Start with `configtron replay study --list`: it lists the studies, and how long each takes.
 

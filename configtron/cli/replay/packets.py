@@ -15,9 +15,10 @@ from configtron.cli.probe.names import run_number
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, BadInput
 from configtron.model.packages import missing
+from configtron.report.files import can_be_written, opened
 
 
-@click.command(short_help="Play recorded probes again, and compare.")
+@click.command()
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(exists=True, path_type=Path))
 @click.option("--run", callback=run_number, shell_complete=runs, metavar="RUN",
               help="A run of the database (a number, or last), against its stored readings.")  # fmt: skip
@@ -43,7 +44,6 @@ def packets(files: tuple[Path, ...], run: int | None, expect: Path | None, adopt
     nor adopted; 3, nothing was recorded of some probes; 4, no probe in the files, or with --adopt no connection.
     """
     from configtron.report import replay_results as results
-    from configtron.report.files import can_be_written, opened
     from configtron.service import replay
 
     if adopt:

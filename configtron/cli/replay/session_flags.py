@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from configtron.cli.completing import policies
-from configtron.cli.options import Finite, spelt, typed, with_options
+from configtron.cli.options import Finite, budget_option, seed_option, spelt, typed, with_options
 from configtron.model.errors import BadInput
 
 # A replay without --sessions: 250 sessions for each of 20 classes x 12 sites.
@@ -52,7 +52,7 @@ session_options = with_options(
                  help="An emulated tensor to start from: a file, or mis-specified."),
     click.option("--sessions", "count", type=click.IntRange(1), metavar="N",
                  help=f"Number of sessions; a CSV has its own.  [default: {SESSIONS}]"),
-    click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of all random numbers."),
+    seed_option,
     click.option("--classes", type=click.IntRange(1), default=20, show_default=True, metavar="K",
                  help="Network classes."),
     click.option("--update", "interval_s", type=Finite(0.001), default=120.0, show_default=True, metavar="SECONDS",
@@ -75,8 +75,7 @@ session_options = with_options(
     click.option("--damage", default="", metavar="BYTES",
                  help="Refuse configurations that take more bytes from neighbours for each byte of a page, by --tensor;"
                       " none: no bound.  [default: 1.25 where it was measured]"),
-    click.option("--budget", type=Finite(0, 1), default=0.01, show_default=True, metavar="SHARE",
-                 help="What exploration may cost, as a share of Default's mean page load time (`learn policies`)."),
+    budget_option(),
     click.option("--log", "keep_log", is_flag=True, help="Store outcomes in the database, for `configtron learn`."),
     click.option("--resume", default=None, is_flag=False, flag_value="last", metavar="[N]",
                  help="Resume an interrupted replay: its number, or the latest."),

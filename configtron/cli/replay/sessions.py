@@ -13,9 +13,10 @@ from configtron.cli.output import LEARNING, event_lines, say, write_rows
 from configtron.cli.replay import session_flags as flags
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, INTERRUPTED
+from configtron.report.files import can_be_written
 
 
-@click.command(cls=LongCommand, advanced=flags.ADVANCED, short_help="Put a policy on simulated sessions.")
+@click.command(cls=LongCommand, advanced=flags.ADVANCED)
 @flags.session_options
 @form_options
 def sessions(resume: str | None, world_out: str | None, form: str, output_file: str, **given: Any) -> int:
@@ -28,7 +29,6 @@ def sessions(resume: str | None, world_out: str | None, form: str, output_file: 
     """
     if given["worlds"]:
         flags.take_world(given)
-    from configtron.report.files import can_be_written
 
     can_be_written(output_file)
     # The simulator's modules alone take a second.

@@ -8,10 +8,8 @@ from pathlib import Path
 import click
 
 from configtron.cli.options import format_option, not_empty, with_options
+from configtron.model.choices import NEEDS
 
-# As `configtron/studies/registry/kinds.py`, written down here so that --help imports nothing.
-NEEDS = ("tensor", "lab", "sessions")
-SESSIONS = "sessions"
 # The options that a study of claims takes, one of simulated sessions, --resume, and --list.
 EVERYWHERE = ("names", "every", "smoke", "seed", "html", "form", "output_file")
 OF_CLAIMS = (*EVERYWHERE, *"tensor measurement jobs folder fail_on_absent archive only site cluster".split())
@@ -25,7 +23,7 @@ MOST_SEED = 2**48 - 1
 
 
 def _completed(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-    from configtron.studies.registry.catalogue import names
+    from configtron.studies.registry.listing import names
 
     return [name for name in names() if name.startswith(begun)]
 

@@ -30,11 +30,11 @@ ROWS = {
     "recover": "Recover what a killed process or a reboot left behind.",
     "unit": "Print systemd units for the watch and for crash recovery.",
 }
-HOMES = {"unacknowledge": "acknowledge:unacknowledge", "log": "status:log"}
+HOMES = {"in_force": "status log verify", "apply": "plan watch", "undoing": "rollback recover reapply",
+         "muting": "acknowledge unacknowledge unfreeze", "export": "unit"}  # fmt: skip
 
 
-@click.group(cls=LazyGroup, package="configtron.cli.tune", rows=ROWS, homes=HOMES,
-             short_help="Set this host's stack, by client prefix, and take it back.")  # fmt: skip
+@click.group(cls=LazyGroup, package=__package__, rows=ROWS, homes=HOMES)  # fmt: skip
 @where_options
 @policy_options
 def tune(**_: object) -> None:

@@ -18,7 +18,7 @@ from configtron.report.log_lines import log_progress
 FOLDER, USER = Path("/var/lib/configtron-agent"), "configtron-agent"
 
 
-@click.command(short_help="Apply the maps of a manager, and send it outcomes.")
+@click.command()
 @click.option("--folder", type=click.Path(file_okay=False, readable=False, path_type=Path), default=FOLDER,
               show_default=True, help="The agent's keys, its manager's address, its spool.")  # fmt: skip
 @click.option("--user", default=USER, show_default=True, metavar="NAME",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`configtron tune apply`."""
+"""`configtron tune` plan, apply, watch."""
 
 from __future__ import annotations
 
@@ -7,17 +7,43 @@ from pathlib import Path
 
 import click
 
-from configtron.cli.options import INPUT_FILE, Finite, form_options
-from configtron.cli.output import rows_to, say
+from configtron.cli.options import INPUT_FILE, Finite, form_options, format_option, output_option, span_option
+from configtron.cli.output import rows_to, say, warn
 from configtron.cli.tune.options import policy_options, where_options
-from configtron.cli.tune.resolved import lease_options, show_notice
-from configtron.model.errors import DONE, NOTHING
+from configtron.cli.tune.resolved import lease_options, place, show_notice
+from configtron.linux.signals import asked_to_stop
+from configtron.model.choices import LEASE_S
+from configtron.model.errors import DONE, INTERRUPTED, NOTHING, Refused
+from configtron.report.files import opened
 
-# `configtron.service.lease.LEASE_S`, written down here so that --help imports nothing.
-LEASE_S = 60.0
+
+@click.command()
+@where_options
+@policy_options
+@form_options
+@click.option("-a", "--all", "everything", is_flag=True, help="Show acknowledged and frozen advice too.")
+def plan(form: str, output_file: str, everything: bool, **_: object) -> None:
+    """Show what would change: each advice with an id that stays the same as long as the advice does.
+
+    Nothing is written: not to the stack, not to a file, not to the database. `-f jsonl` is also the form that `apply
+    PLAN` takes, where lines may be removed. Exit code 6: the guard refuses what is wanted, with the reason.
+    """
+    from configtron.service import lease
+    from configtron.service.lease.plan_rows import PLAN_COLUMNS, obstacle_lines, plan_rows, plan_summary
+
+    report = lease.plan(lease_options())
+    with rows_to(form, output_file) as write:
+        columns = (*PLAN_COLUMNS, "now") if form == "csv" else PLAN_COLUMNS
+        refused = report.profiles
+        write(columns, plan_rows(report.planned, place(), form, everything=everything, refused=refused))
+    say(plan_summary(report.planned, report.profiles))
+    for line in obstacle_lines(report):
+        warn(line)
+    if report.refused:
+        raise Refused(report.refused)
 
 
-@click.command(short_help="Put the wanted rules in force, for as long as a lease.")
+@click.command()
 @click.argument("plan", required=False, metavar="[PLAN]", type=INPUT_FILE)
 @where_options
 @policy_options
@@ -42,3 +68,23 @@ def apply(plan: Path | None, form: str, output_file: str, lease_s: float, keep: 
     for line in rows.apply_lines(applied):
         say(line)
     return NOTHING if applied.lost else DONE
+
+
+@click.command()
+@format_option(text="Form of the events.")
+@output_option
+@span_option
+def watch(form: str, output_file: str, span_s: float | None) -> int:
+    """Renew the leases of what is in force here, recover what was left behind, and look for external changes, four
+    times a second.
+
+    A knob of ours that another program changed is reported, a row an event, and its scope is frozen: no plan touches it
+    until `configtron tune unfreeze`. Without a watch, leases end.
+    """
+    from configtron.service import lease
+    from configtron.service.lease.event_rows import EventWriter
+
+    # What is under way when a signal comes is finished first.
+    with asked_to_stop() as stopping, opened(output_file) as out:
+        lease.watch(lease_options(), EventWriter(form, out).write, show_notice, stop=stopping, span_s=span_s)
+        return INTERRUPTED if stopping() else DONE

@@ -12,7 +12,7 @@ from configtron.cli.tune.resolved import place
 from configtron.model.errors import DONE, NOTHING
 
 
-@click.command(short_help="Show what can be set here, by which driver, and what is missing.")
+@click.command()
 @where_options
 @form_options
 def doctor(form: str, output_file: str, **_: object) -> int:

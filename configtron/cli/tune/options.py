@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from configtron.cli.completing import drivers
-from configtron.cli.options import Finite, with_options
+from configtron.cli.options import Decorator, Finite, with_options
 from configtron.cli.probe.names import interface_name
+from configtron.model.choices import MAX_PREFIXES
 
-# `configtron.tune.guard.MAX_PREFIXES`, written down here so that --help imports nothing.
-MAX_PREFIXES = 1_000_000
 SHARE = Finite(0, 1)
 
 
@@ -29,10 +29,22 @@ where_options = with_options(
 )  # fmt: skip
 
 
+log_socket_option = click.option("--log-socket", "log_path", type=click.Path(dir_okay=False, path_type=Path),
+                                 metavar="PATH", help="Socket of the web server's access log."
+                                 "  [default: /run/configtron/outcomes.log]")  # fmt: skip
+beacons_option = click.option("--beacons", default="127.0.0.1:9315", show_default=True, metavar="HOST:PORT",
+                              help="Where the web server passes beacons on to.")  # fmt: skip
+
+
+def ports_option(text: str = "Port of the web server; repeat for more.", **more: Any) -> Decorator:
+    """Return the option of several TCP ports."""
+    return click.option("--port", "ports", type=click.IntRange(1, 65_535), multiple=True, metavar="PORT", help=text,
+                        **(more or {"default": (80, 443), "show_default": True}))  # fmt: skip
+
+
 # The web server's access log, for what learns from page loads.
 log_options = with_options(
-    click.option("--log-socket", "log_path", type=click.Path(dir_okay=False, path_type=Path), metavar="PATH",
-                 help="Socket of the web server's access log.  [default: /run/configtron/outcomes.log]"),
+    log_socket_option,
     click.option("--log-group", default="", metavar="NAME",
                  help="Group that may write to it.  [default: of the web server's workers, or www-data]"),
 )  # fmt: skip

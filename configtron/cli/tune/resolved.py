@@ -13,8 +13,8 @@ import click
 
 from configtron.cli.output import say, warn
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import MAX_PREFIXES
 from configtron.linux.xdg import JOINED, SERVICES_DB
+from configtron.model.choices import MAX_PREFIXES
 from configtron.model.errors import DONE
 from configtron.model.tuning import Place
 

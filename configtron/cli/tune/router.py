@@ -11,13 +11,13 @@ import click
 from configtron.cli.options import FILE, form_options
 from configtron.cli.output import rows_to, say
 from configtron.cli.settings import settings
+from configtron.model.choices import WEB_SERVERS
 from configtron.model.errors import BadInput
+from configtron.report.files import opened
 
-SERVERS = ("nginx", "apache", "haproxy")
 
-
-@click.command(short_help="Route prefixes to pools of servers, by the server in front.")
-@click.argument("name", metavar="{nginx|apache|haproxy}", type=click.Choice(SERVERS))
+@click.command()
+@click.argument("name", metavar="{nginx|apache|haproxy}", type=click.Choice(WEB_SERVERS))
 @click.option("--map", "file", type=FILE, metavar="FILE", help="Map file that the server reads; see --example.")
 @click.option("--pool", "pools", multiple=True, metavar="NAME[:KNOB=VALUE,...]",
               help="A pool as its servers are set up, e.g. new:http_version=h2; may be repeated.")  # fmt: skip
@@ -41,7 +41,6 @@ def router(
     --map is missing; 5, the server is not installed; 6, it refuses the map, and the old one is back, or another process
     writes it.
     """
-    from configtron.report.files import opened
     from configtron.service.lease import rows
     from configtron.service.lease import server_pools as service
 

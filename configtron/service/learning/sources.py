@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 from configtron.intake.imports.reading import LINE_BYTES, Reading, numbered
 from configtron.model.bounds import check_choice, check_number, check_texts
+from configtron.model.choices import OUTCOME_SOURCES
 from configtron.model.errors import BadInput
 from configtron.service.learning.learners import notice
 from configtron.service.progress import Progress
@@ -34,8 +35,6 @@ HEAD_LINES = 20
 ARCHIVE = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:')
 START_BYTES = 4096
 ARCHIVE_BYTES = 256 << 20
-# Where outcomes are from.
-SOURCES = ("live", "lab", "sim")
 # Contexts in a transaction.
 BATCH = 5_000
 
@@ -67,7 +66,7 @@ class ImportOptions:
 
         check_texts(self)
         check_choice("kind", self.kind, ("", *KINDS))
-        check_choice("source", self.source, SOURCES)
+        check_choice("source", self.source, OUTCOME_SOURCES)
         check_number("window_s", self.window_s, 0)
         check_number("gap_s", self.gap_s, 0)
         if self.propensity is not None:

@@ -14,14 +14,12 @@ from configtron.tune import export as syntax
 from configtron.tune.metrics import check as check_metrics
 from configtron.tune.rules import check
 
-FORMS = ("iproute2", "networkd", "sysctl")
-
 
 def export(options: LeaseOptions, form: str, *, ipv6: bool = False) -> list[str]:
     """Return lines of configuration, with a comment for each setting that the tool cannot express; routes lead as the
     host's routes do now.
 
-    form  `FORMS`: input of `ip -batch` (one IP version), sections of .network files, or of sysctl.d (default profile)
+    form  input of `ip -batch` (one IP version), sections of .network files, or of sysctl.d (default profile)
 
     Errors: `BadInput` for rules that name no profile; `Missing` for a place that names listeners.
     """

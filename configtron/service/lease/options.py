@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from configtron.model.bounds import check_number, check_texts
+from configtron.model.choices import LEASE_S as LEASE_S
 from configtron.model.tuning import Place
 from configtron.tune.guard import Limits
 
 # Let the engine choose the driver.
 AUTO = "auto"
-# s; long enough to see whether the site still works, short enough to wait for if it does not.
-LEASE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

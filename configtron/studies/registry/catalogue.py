@@ -3,22 +3,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from importlib import import_module
-from pkgutil import iter_modules
 
 from configtron import studies
 from configtron.model.errors import BadInput
 from configtron.studies.registry.kinds import SESSIONS, ClaimsStudy
+from configtron.studies.registry.listing import names
 from configtron.studies.simulated.points import SessionsStudy
 
 AnyStudy = ClaimsStudy | SessionsStudy
-
-
-def names() -> tuple[str, ...]:
-    """Return the names of all studies, sorted; imports none of them."""
-    return tuple(sorted(found.name for found in iter_modules(studies.__path__) if not found.ispkg))
 
 
 def study_of(name: str) -> AnyStudy:
@@ -45,19 +39,6 @@ def sessions_study_of(name: str) -> SessionsStudy:
     if not isinstance(found, SessionsStudy):
         raise BadInput(f"{name} is no study of simulated sessions")
     return found
-
-
-def spelt_out(paper: str) -> str:
-    """Return a paper's name in full where a study abbreviates it: CT is ConfigTron (2019), HC HotCloud (2017)."""
-    return re.sub(r"\b(CT|HC)\b", lambda found: {"CT": "ConfigTron", "HC": "HotCloud"}[found[0]], paper)
-
-
-def listed() -> list[dict[str, str]]:
-    """Return a row a study: name, what it needs, paper and section, what it reproduces, about how long it takes."""
-    return [
-        {"study": one.name, "needs": one.needs, "paper": one.paper, "about": one.about, "duration": one.duration}
-        for one in every()
-    ]
 
 
 def chosen(named: Sequence[str], needs: Sequence[str]) -> tuple[list[str], bool]:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from configtron.model.choices import NEEDS
 from configtron.model.samples import Pairs
 from configtron.model.tensor import Tensor
 from configtron.studies.output.results import Evaluated
 
-# What a study needs: a measured tensor, root and the lab's kernel, or the learner's simulator.
-TENSOR, LAB, SESSIONS = NEEDS = ("tensor", "lab", "sessions")
+TENSOR, LAB, SESSIONS = NEEDS
 
 
 class PartsProgress(NamedTuple):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`configtron tune status` and `log`."""
+"""`configtron tune` status, log, verify: what is in force."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from configtron.cli.output import say, write_rows
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import where_options
 from configtron.cli.tune.resolved import lease_options
+from configtron.model.errors import CONDITION, DONE, NOTHING
 
 
-@click.command(short_help="Show what is in force, by which driver and until when.")
+@click.command()
 @where_options
 @form_options
 def status(form: str, output_file: str, **_: object) -> None:
@@ -32,7 +33,7 @@ def status(form: str, output_file: str, **_: object) -> None:
         say(line)
 
 
-@click.command(short_help="Show every apply, newest first: when it ended, and why.")
+@click.command()
 @form_options
 def log(form: str, output_file: str) -> None:
     """Show all apply transactions, newest first: driver, begin, status, seconds since the end, and why it ended.
@@ -45,3 +46,24 @@ def log(form: str, output_file: str) -> None:
 
     found = log_rows(lease.history(settings().db))
     write_rows(form, output_file, LOG_COLUMNS, found, none="no transaction yet; begin one: configtron tune apply")
+
+
+@click.command()
+@form_options
+def verify(form: str, output_file: str) -> int:
+    """Read back from the kernel all that is in force, and show where it is not what was applied. Nothing is written.
+
+    By the driver route the kernel is also asked where it would send packets to clients, of all prefixes up to 256, else
+    of 256; a rule or route of another program that leads them elsewhere is a difference (docs/tune.md). Exit code 1:
+    something differs; 4: nothing is in force.
+    """
+    from configtron.service import lease
+    from configtron.service.lease import rows
+
+    report = lease.verify(lease_options())
+    found = rows.difference_rows(report)
+    unasked = rows.unasked_rows(report) if form == "jsonl" else ()
+    write_rows(form, output_file, rows.VERIFY_COLUMNS, [*found, *unasked])
+    for line in rows.verify_lines(report, len(found)):
+        say(line)
+    return CONDITION if found else DONE if report.transactions else NOTHING

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`configtron tune acknowledge` and `unacknowledge`."""
+"""`configtron tune` acknowledge, unacknowledge, unfreeze: what plans leave out."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from configtron.cli.options import form_options
 from configtron.cli.output import say, warn, write_rows
 from configtron.cli.settings import settings
 from configtron.model.counting import count_are
-from configtron.model.errors import DONE, NOTHING
+from configtron.model.errors import DONE, NOTHING, BadInput
 
 
-@click.command(short_help="Stop showing and applying some advice; without ID, list it.")
+@click.command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--about", default="", help="Reason, shown in the list.")
 @form_options
@@ -31,7 +31,7 @@ def acknowledge(ids: tuple[str, ...], about: str, form: str, output_file: str) -
     write_rows(form, output_file, ("id", "about"), rows, none=none)
 
 
-@click.command(short_help="Show and apply that advice again.")
+@click.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 def unacknowledge(ids: tuple[str, ...]) -> int:
     """Show and apply advice with these ids again. Exit code 4: none of them was acknowledged."""
@@ -41,3 +41,20 @@ def unacknowledge(ids: tuple[str, ...]) -> int:
         return DONE
     warn("none of them is acknowledged; `configtron tune acknowledge` lists what is")
     return NOTHING
+
+
+@click.command()
+@click.argument("scopes", nargs=-1, metavar="[SCOPE]...")
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+def unfreeze(scopes: tuple[str, ...], everything: bool) -> int:
+    """Let plans change scopes again that were frozen because another program changed them; `status` lists them.
+
+    Nothing is written to the stack: the next plan shows what would change there. Exit code 4: none of them was frozen.
+    """
+    from configtron.service import lease
+
+    if bool(scopes) == everything:
+        raise BadInput("name scopes as `configtron tune status` does, or --all")
+    count = lease.unfreeze(settings().db, None if everything else scopes)
+    say(f"{count} scopes unfrozen" if count else "none of them is frozen; `configtron tune status` lists what is")
+    return DONE if count else NOTHING

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""`configtron fingerprint diversity`."""
+"""`configtron fingerprint` diversity, contexts: what runs and watches stored."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import click
 
 from configtron.cli.completing import measured, runs
-from configtron.cli.options import output_option
+from configtron.cli.options import form_options, output_option
 from configtron.cli.output import say
 from configtron.cli.probe.names import known_knob, run_number
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING
+from configtron.report.files import opened, write_list
 
 FORMATS = ("table", "jsonl", "csv", "html")
 
 
-@click.command(short_help="Compare a run between regions: Table 2.")
+@click.command()
 @click.argument("run", callback=run_number, shell_complete=runs)
 @click.option("-f", "--format", "form", type=click.Choice(FORMATS),
               help="Form of the answer.  [default: html if the output file is *.html, else table]")  # fmt: skip
@@ -33,7 +36,6 @@ def diversity(run: int, form: str | None, output_file: str, baseline: str, knobs
     """
     from configtron.report.comparison import compared
     from configtron.report.diversity_lines import write_comparison
-    from configtron.report.files import opened
     from configtron.service import campaign
     from configtron.service.campaign.diversity_page import comparison_remark, region_page
 
@@ -55,3 +57,26 @@ def diversity(run: int, form: str | None, output_file: str, baseline: str, knobs
             else:
                 write_comparison(wanted.id, found, form, out, color=settings().color)
     return DONE
+
+
+@click.command()
+@click.argument("watch", required=False, callback=partial(run_number, what="watch"))
+@form_options
+def contexts(watch: int | None, form: str, output_file: str) -> int:
+    """Show the contexts that `fingerprint live` or `socket` stored.
+
+    WATCH is a number, or last; without it, the watches are listed. Exit code 4: that watch stored nothing.
+    """
+    from configtron.report.contexts import SightingWriter
+    from configtron.service import capture
+
+    with capture.open_watches(settings().db) as store, opened(output_file) as out:
+        if watch is None:
+            write_list(capture.WATCHES_SCHEMA, capture.WATCHES_COLUMNS, capture.watch_rows(store), form, out)
+            return DONE
+        found = capture.find_watch(store, watch)
+        if not found.contexts:
+            click.echo(f"configtron: watch {found.id}: stored no context", err=True)
+            return NOTHING
+        SightingWriter(form, out).write(store.contexts(found))
+        return DONE
