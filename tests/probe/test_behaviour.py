@@ -3,42 +3,36 @@
 
 from __future__ import annotations
 
-import heapq
-from itertools import count
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from configtron.fingerprint import read
-from configtron.model.nouns import ACK, FIN, OPT_MSS, RST, SYN, Observation, Packet, Segment, Target, Trace
-from configtron.probe import PROBES
-from configtron.probe.play import Recorded, play
-
-TARGET = Target("site.example", "192.0.2.1")
-MSS = 1460
+from configtron.model.nouns import ACK, FIN, RST, SYN, Observation, Packet, Segment, Trace
+from tests.support.played import MSS, MSS_OPTION, Timed, played, trace_of
 
 
-class Server:
+class Server(Timed):
     """Doubles its window with each acknowledgement of a full one; after a silence it restarts, or does not."""
 
     def __init__(self, *, rtt_s: float = 0.05, icw: int = 10, page: int = 120, restarts: bool = True,
                  delay_s: float = 0.04, closes: bool = False, timeout_s: float = 0.2,
                  lost: int | None = None) -> None:  # fmt: skip
+        super().__init__()
         self.rtt_s, self.icw, self.page, self.restarts = rtt_s, icw, page, restarts
         self.delay_s, self.closes, self.timeout_s, self.lost = delay_s, closes, timeout_s, lost
-        self.now, self.window, self.left, self.sent, self.acked, self.heard = 0.0, icw, 0, 0, 0, 1
+        self.window, self.left, self.number, self.acked, self.heard = icw, 0, 0, 0, 1
         self.spoke_at, self.heads = 0.0, 0
-        self.due: list[tuple[float, int, Segment]] = []
-        self.serial = count()
 
     def send(self, segment: Segment, tos: int = 0) -> Packet:
         at = self.now + self.rtt_s
         if segment.flags & SYN:
-            self.say(at, Segment(SYN | ACK, ack=1, options=((OPT_MSS, MSS.to_bytes(2, "big")),)))
+            self.say(at, Segment(SYN | ACK, ack=1, options=(MSS_OPTION,)))
         elif segment.length and segment.payload.startswith(b"HEAD"):
             self.heads, self.heard = self.heads + 1, segment.end
-            self.sent += 1
-            self.say(at, Segment(ACK, 1 + (self.sent - 1) * MSS, segment.end, length=MSS))
+            self.number += 1
+            self.say(at, Segment(ACK, 1 + (self.number - 1) * MSS, segment.end, length=MSS))
         elif segment.length and segment.payload.startswith(b"GET"):
             self.heard = segment.end
             for _ in range(int((at - self.spoke_at) / self.timeout_s) if self.restarts else 0):
@@ -50,80 +44,70 @@ class Server:
             self.say(at + (self.delay_s if self.heads >= 3 else 0.0), Segment(ACK, 1, segment.end))
             self.heads = 0
         elif segment.flags & ACK and not segment.flags & RST and (segment.ack - 1) // MSS > self.acked:
-            full = self.sent - self.acked >= self.window
+            full = self.number - self.acked >= self.window
             self.acked = (segment.ack - 1) // MSS
             self.window *= 2 if full else 1
             self.burst(at)
-        return Packet(self.now, "out", segment, next(self.serial))
+        return self.sent(segment)
 
     def burst(self, at: float) -> None:
         for _ in range(min(self.window, self.left)):
             flags = ACK | (FIN if self.closes and self.left == 1 else 0)
-            came_at = at + (5 * self.rtt_s + 0.2 if self.sent == self.lost else 0.0)
-            self.say(came_at, Segment(flags, 1 + self.sent * MSS, self.heard, length=MSS))
-            self.sent, self.left, self.spoke_at = self.sent + 1, self.left - 1, at
-
-    def say(self, at: float, segment: Segment) -> None:
-        heapq.heappush(self.due, (at, next(self.serial), segment))
-
-    def receive(self, until: float) -> Packet | None:
-        if not self.due or self.due[0][0] > until:
-            self.now = max(self.now, until)
-            return None
-        self.now, _, segment = heapq.heappop(self.due)
-        return Packet(self.now, "in", segment, next(self.serial))
+            came_at = at + (5 * self.rtt_s + 0.2 if self.number == self.lost else 0.0)
+            self.say(came_at, Segment(flags, 1 + self.number * MSS, self.heard, length=MSS))
+            self.number, self.left, self.spoke_at = self.number + 1, self.left - 1, at
 
 
-def seen(probe: str, server: Server) -> Observation:
-    script: Any = PROBES[probe].script
-    packets, ending = play(script(TARGET, "agent"), server)
-    assert play(script(TARGET, "agent"), Recorded(packets)) == (packets, ending)
-    found = read(Trace("t", TARGET, "here", probe, (), 0, packets, ending=ending))
-    return next(o for o in found if o.knob in ("delayed_ack", "slow_start_after_idle"))
+def verdict(trace: Trace) -> Observation:
+    return next(o for o in read(trace) if o.knob in ("delayed_ack", "slow_start_after_idle"))
 
 
-@pytest.mark.parametrize(("rtt_s", "icw"), [(0.001, 1), (0.05, 10), (0.4, 24)])
-@pytest.mark.parametrize(("restarts", "value"), [(True, "on"), (False, "off")])
-def test_a_window_that_shrinks_while_idle_is_reported(rtt_s: float, restarts: bool, value: str, icw: int) -> None:
-    found = seen("idle", Server(rtt_s=rtt_s, restarts=restarts, icw=icw))
-    assert found.value == value, found.details
+@pytest.mark.parametrize(
+    ("server", "text"),
+    [
+        *(({"rtt_s": rtt_s, "icw": icw}, "on") for rtt_s, icw in ((0.001, 1), (0.05, 10), (0.4, 24))),
+        *(({"rtt_s": s, "icw": n, "restarts": False}, "off") for s, n in ((0.001, 1), (0.05, 10), (0.4, 24))),
+        ({"page": 8}, "- (unclear:no-growth)"),
+        ({"closes": True}, "- (closed)"),
+    ],
+)
+def test_a_window_that_shrinks_while_idle_is_reported(server: dict[str, Any], text: str) -> None:
+    found = verdict(played("idle", Server(**server)))
+    assert found.text == text, found.details
 
 
-def test_a_short_page_or_a_closing_server_shows_nothing() -> None:
-    assert seen("idle", Server(page=8)).reason == "unclear:no-growth"
-    assert seen("idle", Server(closes=True)).reason == "closed"
+@pytest.mark.parametrize(
+    ("server", "never"),
+    [
+        # halved once, it was not kept
+        *(({"rtt_s": rtt_s, "page": 100, "timeout_s": s}, "off") for rtt_s, s in ((0.05, 0.5), (0.4, 0.5), (0.4, 2.6))),
+        # a timeout shrank it, not the silence
+        ({"restarts": False, "lost": 119}, "on"),
+    ],
+)
+def test_no_verdict_overclaims(server: dict[str, Any], never: str) -> None:
+    found = verdict(played("idle", Server(**server)))
+    assert found.value != never, found.details
 
 
 @pytest.mark.parametrize("rtt_s", [0.001, 0.05, 0.4])
 @pytest.mark.parametrize("delay_s", [0.04, 0.2])
 def test_the_wait_of_a_lone_segment(rtt_s: float, delay_s: float) -> None:
-    assert seen("delayed_ack", Server(rtt_s=rtt_s, delay_s=delay_s)).value == pytest.approx(delay_s, abs=1e-6)
+    found = verdict(played("delayed_ack", Server(rtt_s=rtt_s, delay_s=delay_s)))
+    assert found.value == pytest.approx(delay_s, abs=1e-6)
 
 
 def test_a_server_that_never_waits_has_no_delay() -> None:
-    assert seen("delayed_ack", Server(delay_s=0.0)).reason == "unclear:no-ack"
-
-
-@pytest.mark.parametrize(("rtt_s", "timeout_s"), [(0.05, 0.5), (0.4, 0.5), (0.4, 2.6)])
-def test_a_window_halved_once_is_not_taken_for_a_kept_one(rtt_s: float, timeout_s: float) -> None:
-    found = seen("idle", Server(rtt_s=rtt_s, page=100, timeout_s=timeout_s))
-    assert found.value != "off", found.details
-
-
-def test_a_window_that_a_timeout_shrank_did_not_restart() -> None:
-    found = seen("idle", Server(restarts=False, lost=119))
-    assert found.value != "on", found.details
+    assert verdict(played("delayed_ack", Server(delay_s=0.0))).reason == "unclear:no-ack"
 
 
 @pytest.mark.parametrize(("length", "value"), [(200, None), (MSS, "on")])
 def test_a_head_that_comes_alone_is_no_small_window(length: int, value: str | None) -> None:
-    script: Any = PROBES["idle"].script
-    packets, ending = play(script(TARGET, "agent"), Server(icw=1))
-    asked = [n for n, p in enumerate(packets) if p.way == "out" and p.segment.length][-1]
-    answer = next(p for p in packets[asked:] if p.way == "in" and p.segment.length)
+    trace = played("idle", Server(icw=1))
+    asked = [n for n, p in enumerate(trace.packets) if p.way == "out" and p.segment.length][-1]
+    answer = next(p for p in trace.packets[asked:] if p.way == "in" and p.segment.length)
     alone = answer._replace(segment=answer.segment._replace(length=length))
-    found = read(Trace("t", TARGET, "here", "idle", (), 0, (*packets[: asked + 1], alone), ending=ending))
-    assert next(o for o in found if o.knob == "slow_start_after_idle").value == value
+    assert verdict(replace(trace, packets=(*trace.packets[: asked + 1], alone))).value == value
 
 
 def test_small_segments_fill_a_window_like_large_ones() -> None:
@@ -140,10 +124,9 @@ def test_small_segments_fill_a_window_like_large_ones() -> None:
             rows.append(Packet(at + 0.02 * n, "in", Segment(ACK, seq, 1 + ask, length=size)))
             seq += size
         at = rows[-1].at + 0.03
-    found = read(Trace("t", TARGET, "here", "idle", (), 0, tuple(rows)))
-    verdict = next(o for o in found if o.knob == "slow_start_after_idle")
-    assert (verdict.detail("before"), verdict.detail("after")) == ((10, 20, 40, 80, 160, 200), 180)
-    assert verdict.value is None, verdict.details
+    found = verdict(trace_of(rows, "idle"))
+    assert (found.detail("before"), found.detail("after")) == ((10, 20, 40, 80, 160, 200), 180)
+    assert found.value is None, found.details
 
 
 def test_a_body_that_came_late_and_was_repeated_is_no_first_window() -> None:
@@ -158,14 +141,11 @@ def test_a_body_that_came_late_and_was_repeated_is_no_first_window() -> None:
     rows += [Packet(at, "in", Segment(ACK, 1 + head, 76, length=MSS)) for at in (0.85, 1.3, 2.2)]
     rows.append(Packet(4.6, "out", Segment(ACK, 76, 1 + head, length=75)))
     rows.append(Packet(4.7, "in", Segment(ACK, 1 + head, 151, length=MSS)))
-    found = read(Trace("t", TARGET, "here", "idle", (), 0, tuple(rows)))
-    verdict = next(o for o in found if o.knob == "slow_start_after_idle")
-    assert (verdict.value, verdict.detail("before")) == (None, (1, size)), verdict.details
+    found = verdict(trace_of(rows, "idle"))
+    assert (found.value, found.detail("before")) == (None, (1, size)), found.details
 
 
 def test_a_segment_that_the_network_doubles_is_no_retransmission() -> None:
-    script: Any = PROBES["idle"].script
-    packets, ending = play(script(TARGET, "agent"), Server(icw=4))
-    doubled = [copy for p in packets for copy in ((p, p) if p.way == "in" and p.segment.length else (p,))]
-    found = read(Trace("t", TARGET, "here", "idle", (), 0, tuple(doubled), ending=ending))
-    assert next(o for o in found if o.knob == "slow_start_after_idle").value == "on"
+    trace = played("idle", Server(icw=4))
+    doubled = [copy for p in trace.packets for copy in ((p, p) if p.way == "in" and p.segment.length else (p,))]
+    assert verdict(replace(trace, packets=tuple(doubled))).value == "on"

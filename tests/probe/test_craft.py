@@ -10,10 +10,10 @@ import pytest
 
 from configtron.fingerprint import read
 from configtron.model.errors import BadInput
-from configtron.model.nouns import ACK, CWR, ECE, FIN, OPT_MSS, PSH, RST, SYN, Packet, Segment, Trace
+from configtron.model.nouns import ACK, CWR, ECE, FIN, OPT_MSS, PSH, RST, SYN, Packet, Segment
 from configtron.probe.craft import items, segment_of
 from configtron.probe.script import Send
-from tests.probe.test_options import TARGET, seen
+from tests.support.played import Ruled, seen, trace_of
 
 pytest.importorskip("scapy", reason="templates are written in Scapy's words")
 from configtron.probe.wire.packet_template import read_template
@@ -54,37 +54,26 @@ def test_a_template_becomes_segments() -> None:
         ("TCP(flags='S', window=70000)", "t:1: cannot be built"),
         ("# nothing", "0 packets"),
         ("\n".join(["TCP()"] * 65), "65 packets"),
+        # attributes, comprehensions, lambdas and format strings lead from a packet to `os.system`: none is evaluated
+        ("[c for c in ().__class__.__base__.__subclasses__() if c.__name__ == '_wrap_close'][0]"
+         ".__init__.__globals__['system'](COMMAND) or TCP(flags='S')", "t:1: "),
+        ("TCP(flags=TCP.__init__.__globals__['__builtins__']['__import__']('os').system(COMMAND))", "t:1: "),
+        ("(lambda: TCP)()()", "t:1: "),
+        ("TCP.__class__", "t:1: "),
+        ("TCP(**{'dport': 22})", "t:1: "),
+        ("TCP(b'0' * 20)", "t:1: "),
+        ("TCP(window=(1, 1000))", "t:1: "),
+        ("TCP(flags='S') / (b'x' * 10**9)", "t:1: "),
+        ("TCP(flags='S') / (b'x' * 100000)", "t:1: "),
+        ("TCP(flags=f'{TCP}')", "t:1: "),
+        ("(" * 300 + "TCP()" + ")" * 300, "t:1: "),
     ],
-)
-def test_what_a_template_may_not_say(line: str, words: str) -> None:
-    with pytest.raises(BadInput) as refused:
-        read_template(line, "t")
-    assert words in str(refused.value) and "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "[c for c in ().__class__.__base__.__subclasses__() if c.__name__ == '_wrap_close'][0]"
-        ".__init__.__globals__['system']({command!r}) or TCP(flags='S')",
-        "TCP(flags=TCP.__init__.__globals__['__builtins__']['__import__']('os').system({command!r}))",
-        "(lambda: TCP)()()",
-        "TCP.__class__",
-        "TCP(**{{'dport': 22}})",
-        "TCP(b'0' * 20)",
-        "TCP(window=(1, 1000))",
-        "TCP(flags='S') / (b'x' * 10**9)",
-        "TCP(flags='S') / (b'x' * 100000)",
-        "TCP(flags=f'{{TCP}}')",
-        "(" * 300 + "TCP()" + ")" * 300,
-    ],
-)
-def test_a_template_runs_no_code(line: str, tmp_path: Path) -> None:
-    """Attributes, comprehensions, lambdas and format strings lead from a packet to `os.system`: none is evaluated."""
+)  # fmt: skip
+def test_what_a_template_may_not_say(line: str, words: str, tmp_path: Path) -> None:
     made = tmp_path / "made"
-    with pytest.raises(BadInput, match=r"^t:1: "):
-        read_template(line.format(command=f"touch {made}"), "t")
-    assert not made.exists()
+    with pytest.raises(BadInput) as refused:
+        read_template(line.replace("COMMAND", repr(f"touch {made}")), "t")
+    assert words in str(refused.value) and "\n" not in str(refused.value) and not made.exists()
 
 
 def test_a_payload_may_be_repeated() -> None:
@@ -116,7 +105,7 @@ def answering(segment: Segment, tos: int) -> Sequence[tuple[Segment, int]]:
 
 
 def test_answers_are_read_in_order() -> None:
-    verdict = seen("craft", answering, packets=read_template(TEMPLATE, "t"))["craft"]
+    verdict = seen("craft", Ruled(answering), packets=read_template(TEMPLATE, "t"))["craft"]
     assert (verdict.value, verdict.grade) == ("SA A A+5x2 R", "C")
     details = dict(verdict.details)
     assert (details["answers"], details["window"], details["options"]) == (5, 500, (2,))
@@ -126,12 +115,11 @@ def test_answers_are_read_in_order() -> None:
 def test_an_answer_before_the_first_packet_has_no_delay() -> None:
     """A foreign trace may hold what another connection's packets provoked."""
     early = Packet(0.0, "in", Segment(RST), 0)
-    trace = Trace("here/site/craft.1", TARGET, "here", "craft", (), 0, (early, Packet(1.0, "out", Segment(SYN), 1)))
-    (found,) = read(trace)
+    (found,) = read(trace_of((early, Packet(1.0, "out", Segment(SYN), 1)), "craft"))
     assert (found.value, found.detail("first_s")) == ("R", None)
 
 
 @pytest.mark.parametrize(("line", "reason"), [("TCP(flags='S')", "no-synack"), ("TCP(flags='F')", "no-data")])
 def test_silence_has_a_reason(line: str, reason: str) -> None:
     packets = read_template(line, "t")
-    assert seen("craft", lambda segment, tos: [], packets=packets)["craft"].reason == reason
+    assert seen("craft", Ruled(lambda segment, tos: []), packets=packets)["craft"].reason == reason

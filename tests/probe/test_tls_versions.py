@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.tls_versions import HelloAnswer, answer_of
-from configtron.lab.internet.certificates import issue
 from configtron.model.nouns import Observation, Target, Trace
-from configtron.probe.client_hello import VERSIONS, client_hello
+from configtron.probe.client_hello import VERSIONS, certificate_hello, client_hello
 from configtron.probe.play import play
 from configtron.probe.tls_versions import tls_versions
 from configtron.probe.wire.stream import Plain, carry
 from tests.support.recorded_messages import play_messages
-from tests.support.tls_peer import Peer
+from tests.support.tls_peer import Application, Peer, tls_context
 
 TARGET = Target("site.test", "198.18.0.1", 443)
 PYTHONS = {
@@ -31,16 +30,10 @@ PYTHONS = {
 # Python warns about the old versions; that is known.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-Application = Callable[[bytes], tuple[bytes, bool]]
-
 
 def server(folder: Path, least: str, most: str) -> Application:
     """A server engine that takes these versions: its answer to a hello."""
-    pair = issue(1, "Example", ["site.test"])
-    (folder / "chain").write_text(pair.chain)
-    (folder / "key").write_text(pair.key)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "chain", folder / "key")
+    context = tls_context(folder)
     context.set_ciphers("ALL:@SECLEVEL=0")
     context.minimum_version, context.maximum_version = PYTHONS[least], PYTHONS[most]
 
@@ -58,7 +51,7 @@ def server(folder: Path, least: str, most: str) -> Application:
     return answer
 
 
-def ask(application: Application, most: str, **peer: frozenset[int]) -> Trace:
+def ask(application: Application, most: str, **peer: Any) -> Trace:
     carried, log = carry(tls_versions(TARGET, "test", most=most), TARGET, lambda host, alpn: Plain())
     packets, ending = play(carried, Peer(application, **peer))
     params = (("most", most),)
@@ -161,3 +154,17 @@ def test_any_bytes_are_an_answer(data: bytes, cut: int) -> None:
     assert isinstance(whole, HelloAnswer)
     part = answer_of(data[: len(data) - cut])
     assert not part.final or part == whole, "a final answer does not change"
+
+
+@pytest.mark.parametrize("most", ["1.2", "1.3"])
+@pytest.mark.parametrize("host", ["site.test", ""])
+def test_the_constant_hello_is_answered_with_a_certificate(tmp_path: Path, most: str, host: str) -> None:
+    answer, closes = server(tmp_path, "1.2", most)(certificate_hello(host))
+    # A handshake record with a ServerHello (RFC 8446 4), not a request to try again (4.1.4), and a chain behind it.
+    assert not closes and (answer[0], answer[5]) == (22, 2) and len(answer) > 700
+    assert bytes.fromhex("cf21ad74e59a6111") not in answer[:60]
+
+
+def test_the_constant_hello_is_the_same_each_time() -> None:
+    assert certificate_hello("site.test") == certificate_hello("site.test") != certificate_hello("")
+    assert len(certificate_hello("site.test")) < 536

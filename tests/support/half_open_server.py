@@ -30,6 +30,7 @@ class HalfOpenServer:
     loss: float = 0.0
     wheel: float = 0.06
     random: Random = field(default_factory=lambda: Random(1))
+    begun: float = 0.0
 
     now: float = 0.0
     _due: list[tuple[float, int, str, Segment]] = field(default_factory=list)

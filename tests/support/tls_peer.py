@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""The other end of a carried stream, in virtual time: TCP segments in, an application's bytes out."""
+"""The other end of a carried stream, in virtual time: TCP segments in, an application's bytes out; and who asks it."""
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
+from pathlib import Path
 
-from configtron.model.nouns import ACK, FIN, OPT_MSS, PSH, RST, SYN, Message, Packet, Segment
+from configtron.lab.internet.certificates import issue
+from configtron.model.nouns import ACK, FIN, OPT_MSS, PSH, RST, SYN, Message, Packet, Segment, Session
+from configtron.probe.script import Open, Read, StreamScript, Write
 
 # The server's timer, as RFC 6298 2.1 begins it.
 RETRANSMIT_S = 1.0
 # Bytes so far heard -> (bytes to answer with, whether to close): asked whenever more of the stream has come.
 Application = Callable[[bytes], tuple[bytes, bool]]
+ASK = b"GET / HTTP/1.1\r\n\r\n"
+PAGE = bytes(i * 7 % 251 for i in range(9000))
 
 
 class Peer:
@@ -117,3 +123,57 @@ class Peer:
 def texts(messages: list[Message], way: str) -> bytes:
     """All bytes that went one way."""
     return b"".join(m.data for m in messages if m.way == way)
+
+
+def asks(ask: bytes = ASK, *, tls: bool = False, until: float = 60.0) -> StreamScript:
+    """Ask once, and read until the stream ends."""
+    session = yield Open(tls=tls, alpn=("h2",))
+    assert isinstance(session, Session)
+    if session.error:
+        return session.error
+    yield Write(ask)
+    while (message := (yield Read(until))) is not None:
+        assert isinstance(message, Message)
+        if not message.data:
+            return "ended"
+    return "no-data"
+
+
+def tls_context(folder: Path) -> ssl.SSLContext:
+    """Return a server's side of TLS, with a certificate for site.test."""
+    certificate = issue(1, "Example", ["site.test"])
+    (folder / "chain").write_text(certificate.chain)
+    (folder / "key").write_text(certificate.key)
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.load_cert_chain(folder / "chain", folder / "key")
+    return made
+
+
+class TlsServer:
+    """An application that speaks TLS and answers one request."""
+
+    def __init__(self, context: ssl.SSLContext, ask: bytes = ASK, page: bytes = PAGE) -> None:
+        self.ask, self.page = ask, page
+        self.names: list[str | None] = []
+        context.sni_callback = lambda tls, name, ctx: self.names.append(name)
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._in, self._out, server_side=True)
+        self._taken = 0
+        self._shaken = False
+
+    def __call__(self, heard: bytes) -> tuple[bytes, bool]:
+        self._in.write(heard[self._taken :])
+        self._taken = len(heard)
+        close = False
+        try:
+            if not self._shaken:
+                self._tls.do_handshake()
+                self._shaken = True
+            if self._tls.read(65536) == self.ask:
+                self._tls.write(self.page)
+                close = True
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError:
+            close = True
+        return self._out.read(), close

@@ -1,62 +1,30 @@
 # SPDX-License-Identifier: MIT
-"""One flow without sockets: what the script sees, what is recorded, and that the two agree."""
+"""One flow without sockets: what the script sees, what is recorded, that the two agree; and that it leaves no cycles of
+references, so Python's search for cycles may be rare."""
 
 from __future__ import annotations
 
 import errno
+import gc
+import weakref
+from collections.abc import Callable, Iterator
 
-from configtron.model.nouns import ACK, RST, SYN, Packet, Segment, Target, Trace
+import pytest
+
+from configtron.model.nouns import ACK, RST, SYN, Packet, Segment, Target
 from configtron.probe.play import Recorded, play
-from configtron.probe.script import Script, Send, Wait, reset, syn_options
+from configtron.probe.script import Script, Send, Wait
 from configtron.probe.wire.flow import ProbeFlow, beginning
-from configtron.probe.wire.frames import Envelope, build, dissect, packed
-
-START_NS = 1_700_000_000_000_000_000
-OURS, THEIRS, THEIR_ISN = packed("198.18.0.3"), packed("198.18.0.1"), 0xFFFFFF00
-
-
-class World:
-    """Takes what a flow says, and puts words into the server's mouth."""
-
-    def __init__(self, script: Script) -> None:
-        self.now_ns = START_NS
-        self.sent: list[bytes] = []
-        about = beginning("v/h/p.1", Target("h", "198.18.0.1"), "v", "p", (("b", 1), ("a", (1, "x"))), START_NS)
-        self.flow = ProbeFlow(about, script, self._send_packet, Envelope(OURS, THEIRS, 4000, 80), 0x80000000)
-        self.flow.start()
-
-    def _send_packet(self, packet: bytes, address: str) -> int:
-        self.sent.append(packet)
-        return self.now_ns
-
-    def hear(self, segment: Segment, at_s: float, gso_size: int = 0) -> None:
-        self.now_ns = START_NS + int(at_s * 1e9)
-        seq, ack = (segment.seq + THEIR_ISN) & 0xFFFFFFFF, (segment.ack + 0x80000000) & 0xFFFFFFFF
-        data = build(Envelope(THEIRS, OURS, 80, 4000), segment, seq, ack if segment.flags & ACK else 0)
-        found = dissect(data)
-        assert found is not None
-        self.flow.arrive(self.now_ns, found, data, gso_size)
-
-    def trace(self) -> Trace:
-        return self.flow.recording().trace
+from configtron.probe.wire.frames import Envelope, dissect
+from configtron.probe.wire.garbage_collection import OBJECTS_BETWEEN_COLLECTIONS, rare_garbage_collection
+from tests.support.flow_world import OURS, START_NS, SYNACK, THEIR_ISN, THEIRS, World, acks_each, data
 
 
-def data(seq: int, length: int) -> Segment:
-    return Segment(ACK, seq, 1, 1000, (), b"d" * length, length)
-
-
-SYNACK = Segment(SYN | ACK, 0, 1, 64240, syn_options())
-
-
-def acks_each(until: float = 2.0) -> Script:
-    """SYN, then an ACK for every segment heard."""
-    yield Send(Segment(SYN, options=syn_options()))
-    while (packet := (yield Wait(until))) is not None:
-        if packet.segment.flags & RST:
-            return "rst"
-        yield Send(Segment(ACK, 1, packet.segment.end))
-    yield Send(reset(1))
-    return "done"
+def flow_by(send_packet: Callable[[bytes, str], int]) -> ProbeFlow:
+    about = beginning("i", Target("h", "198.18.0.1"), "v", "p", (), START_NS)
+    flow = ProbeFlow(about, acks_each(), send_packet, Envelope(OURS, THEIRS, 4000, 80), 0)
+    flow.start()
+    return flow
 
 
 def test_numbers_are_relative_both_ways() -> None:
@@ -65,23 +33,22 @@ def test_numbers_are_relative_both_ways() -> None:
     world.hear(data(1, 300), 0.2)
     segments = [p.segment for p in world.trace().packets]
     assert [(s.flags, s.seq, s.ack, s.length) for s in segments] == [
-        (SYN, 0, 0, 0),
-        (SYN | ACK, 0, 1, 0),
-        (ACK, 1, 1, 0),
-        (ACK, 1, 1, 300),
-        (ACK, 1, 301, 0),
-    ]
+        (SYN, 0, 0, 0), (SYN | ACK, 0, 1, 0), (ACK, 1, 1, 0), (ACK, 1, 1, 300), (ACK, 1, 301, 0),
+    ]  # fmt: skip
     last = dissect(world.sent[-1])
     assert last is not None and (last.seq, last.ack) == (0x80000001, (THEIR_ISN + 301) & 0xFFFFFFFF)
     assert world.trace().params == (("a", (1, "x")), ("b", 1))
 
 
-def test_an_answer_between_merged_segments_keeps_its_place() -> None:
+def test_an_answer_between_merged_segments_keeps_its_place_and_replays() -> None:
     world = World(acks_each())
     world.hear(SYNACK, 0.1)
     world.hear(data(1, 250), 0.2, gso_size=100)
-    frames = [p.frame for p in world.trace().packets]
-    assert frames == [0, 1, 2, 3, 4, 3, 5, 3, 6]
+    assert [p.frame for p in world.trace().packets] == [0, 1, 2, 3, 4, 3, 5, 3, 6]
+    world.flow.lapse()
+    trace = world.trace()
+    assert trace.ending == "done" and trace.packets[-1].segment.flags == RST
+    assert play(acks_each(), Recorded(trace.packets)) == (trace.packets, "done")
 
 
 def test_a_packet_that_lapsed_is_put_after_its_deadline() -> None:
@@ -100,25 +67,12 @@ def test_a_packet_that_lapsed_is_put_after_its_deadline() -> None:
     assert play(patient(), Recorded(trace.packets)) == (trace.packets, "done")
 
 
-def test_a_recording_replays() -> None:
-    world = World(acks_each())
-    world.hear(SYNACK, 0.1)
-    world.hear(data(1, 250), 0.2, gso_size=100)
-    world.flow.lapse()
-    trace = world.trace()
-    assert trace.ending == "done" and trace.packets[-1].segment.flags == RST
-    assert play(acks_each(), Recorded(trace.packets)) == (trace.packets, "done")
-
-
 def test_a_send_that_fails_ends_the_trace_with_a_reason() -> None:
     def send_packet(packet: bytes, address: str) -> int:
         raise OSError(errno.ENETUNREACH, "Network is unreachable")
 
-    about = beginning("i", Target("h", "198.18.0.1"), "v", "p", (), START_NS)
-    flow = ProbeFlow(about, acks_each(), send_packet, Envelope(OURS, THEIRS, 4000, 80), 0)
-    flow.start()
-    assert flow.recording().trace.ending == "send-failed:Network is unreachable"
-    assert flow.recording().frames == ()
+    recording = flow_by(send_packet).recording()
+    assert (recording.trace.ending, recording.frames) == ("send-failed:Network is unreachable", ())
 
 
 def test_aborting_says_farewell_where_the_server_listens() -> None:
@@ -128,3 +82,35 @@ def test_aborting_says_farewell_where_the_server_listens() -> None:
     last = dissect(world.sent[-1])
     assert last is not None and (last.flags, last.seq) == (RST, 0x80000001)
     assert world.trace().ending == "interrupted"
+
+
+@pytest.fixture
+def no_search() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_search")
+def test_a_flow_that_is_over_goes_without_a_search() -> None:
+    world = World(acks_each())
+    world.hear(SYNACK, 0.05)
+    world.hear(Segment(RST), 0.10)
+    gone, ending = weakref.ref(world.flow), world.trace().ending
+    # The world's own method is in the flow: that cycle is the test's.
+    world.flow = None  # type: ignore[assignment]
+    assert (ending, gone()) == ("rst", None)
+
+    interrupted = flow_by(lambda packet, address: 1)
+    interrupted.abort("interrupted")
+    gone = weakref.ref(interrupted)
+    del interrupted
+    assert gone() is None
+
+
+def test_the_search_is_as_before_afterwards() -> None:
+    before = gc.get_threshold()
+    with pytest.raises(KeyboardInterrupt), rare_garbage_collection():
+        assert (gc.get_threshold()[0], gc.get_freeze_count() > 0) == (OBJECTS_BETWEEN_COLLECTIONS, True)
+        raise KeyboardInterrupt
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)

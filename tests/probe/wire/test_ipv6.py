@@ -16,22 +16,18 @@ from configtron.linux.netns import inside
 from configtron.model.nouns import Observation, Target
 from configtron.probe.client_hello import VERSIONS
 from configtron.probe.wire.namespaces import addresses
-from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
-from configtron.probe.wire.pump import Pump
-from tests.probe.wire.test_live import PORTS, finish
+from configtron.probe.wire.pcap import read_evidence
 from tests.support.namespaces import own_namespace, throwaway
+from tests.support.pumped import pumped, stored
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.root
 
 PORT = 443
-CALLS = (
-    *(("tls_versions", (("most", most),)) for most in VERSIONS),
-    ("http_version", (("way", "tls"),)),
-    ("http_version", (("way", "https"),)),
-    ("h2_settings", ()),
-    ("rwin", ()),
-    ("signature", ()),
+CALLS: tuple[tuple[str, dict[str, str]], ...] = (
+    *(("tls_versions", {"most": most}) for most in VERSIONS),
+    *(("http_version", {"way": way}) for way in ("tls", "https")),
+    *((probe, {}) for probe in ("h2_settings", "rwin", "signature")),
 )
 
 
@@ -50,32 +46,24 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, dic
         argv = ["setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", netns, *command]
         server = subprocess.Popen(argv, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            _await(netns, four)
-            with Pump([vantage], ports=PORTS, seed=1, agent="test") as pump:
-                writer = EvidenceWriter(folder / "host.pcapng")
-                for n, (probe, params) in enumerate(CALLS):
-                    for address in (four, six):
-                        # One at a time: s_server serves no two connections at once.
-                        pump.begin("host", f"{n}/{address}", Target("site.test", address, PORT), probe, params)
-                        for recording in finish(pump, 1):
-                            writer.append(recording)
-                writer.close()
+            until(lambda: listens(netns, four), lambda: "openssl s_server does not listen")
+            # One at a time: s_server serves no two connections at once.
+            calls = [(str(n), Target("site.test", address, PORT), probe, params)
+                     for n, (probe, params) in enumerate(CALLS) for address in (four, six)]  # fmt: skip
+            path = stored(folder / "host.pcapng", [r for call in calls for r in pumped(vantage, [call])])
         finally:
             server.kill()
             server.wait()
-    traces = list(read_evidence(folder / "host.pcapng"))
+    traces = list(read_evidence(path))
     yield {
         version: merge_all(o for t in traces if (":" in t.target.address) == (version == 6) for o in read(t))
         for version in (4, 6)
     }
 
 
-def _await(netns: str, address: str) -> None:
-    def listens() -> bool:
-        with inside(netns), socket.socket() as probe:
-            return probe.connect_ex((address, PORT)) == 0
-
-    until(listens, lambda: "openssl s_server does not listen")
+def listens(netns: str, address: str) -> bool:
+    with inside(netns), socket.socket() as probe:
+        return probe.connect_ex((address, PORT)) == 0
 
 
 def test_tls_and_http_are_the_same(verdicts: dict[int, dict[str, Observation]]) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from configtron.model.errors import BadInput
 from configtron.model.nouns import Observation, Target
 from configtron.model.records import Result, result_to_json
 from configtron.probe.wire.journal import JOURNAL, Ended, Memory, batches, ended, journal
@@ -55,6 +58,14 @@ def test_only_unfinished_target_sessions_are_remembered(tmp_path: Path) -> None:
 def test_batches() -> None:
     assert [len(batch) for batch in batches(result(str(n)) for n in range(2500))] == [1000, 1000, 500]
     assert list(journal(Path("/nonexistent"))) == []
+
+
+def test_a_line_that_was_cut_short_is_cut_off_and_another_is_json(tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).write_bytes(b'{"half')
+    assert list(journal(tmp_path)) == [] and (tmp_path / JOURNAL).read_bytes() == b""
+    (tmp_path / JOURNAL).write_text("nonsense\n")
+    with pytest.raises(BadInput, match="not JSON"):
+        list(journal(tmp_path))
 
 
 def test_a_target_session_that_is_over_takes_no_other_with_it(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whose leftovers are whose: only the dead are cleaned up after."""
+"""Whose leftovers are whose: only the dead are cleaned up after; and what isolation says where it may not work."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+from configtron.model.errors import Missing
+from configtron.probe.wire.isolation import sweep_tables
 from configtron.probe.wire.namespaces import abandoned, owner
 
 
@@ -14,10 +18,7 @@ def test_what_we_own_is_not_abandoned() -> None:
     assert owner().startswith(f"{os.getpid()}-")
     assert not abandoned(f"configtron-{owner()}-x0")
     assert not abandoned(f"configtron_{owner().replace('-', '_')}_0")
-
-
-def test_a_recycled_pid_is_another_program() -> None:
-    assert abandoned(f"configtron-{os.getpid()}-1-x0")
+    assert abandoned(f"configtron-{os.getpid()}-1-x0"), "a recycled pid is another program"
 
 
 def test_a_killed_process_is_dead_before_it_is_waited_for() -> None:
@@ -34,3 +35,10 @@ def test_a_killed_process_is_dead_before_it_is_waited_for() -> None:
 def test_other_peoples_names_are_left_alone() -> None:
     for name in ("v-na", "configtron", "configtron-lab", "configtron-1-x", "docker-1-2-3", "configtron_1_a_0"):
         assert not abandoned(name)
+
+
+def test_without_privilege_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = subprocess.CompletedProcess([], 1, "", "netlink: Error: Operation not permitted\n")
+    monkeypatch.setattr(subprocess, "run", lambda words, **_: refused)
+    with pytest.raises(Missing, match=r"^nft: netlink: Error: Operation not permitted; .* run as root"):
+        sweep_tables("")

@@ -19,8 +19,8 @@ from configtron.model.nouns import ACK, FIN, SYN, Message, Segment, Session, Tar
 from configtron.probe.script import Script, Send, Wait, get, syn_options
 from configtron.probe.wire.flow import Frame, Recording
 from configtron.probe.wire.frames import Envelope, build, dissect, packed
-from configtron.probe.wire.pcap import OPENING, EvidenceWriter, encode, read_evidence
-from tests.probe.wire.test_flow import START_NS, SYNACK, World, acks_each, data
+from configtron.probe.wire.pcap import OPENING, EvidenceWriter, TraceLocation, encode, read_evidence
+from tests.support.flow_world import START_NS, SYNACK, World, acks_each, data
 
 SETTINGS = bytes.fromhex("000012040000000000000300000080000400010000000500ffffff")
 SESSION = Session("TLSv1.3", "h2", b"\x30\x00certificate", "", "CLIENT_RANDOM 00 11\nEXPORTER_SECRET 22 33\n")
@@ -49,14 +49,21 @@ def stream_recording() -> Recording:
     )
 
 
+def written(path: Path, *recordings: Recording, resume_at: int | None = None) -> list[TraceLocation]:
+    writer = EvidenceWriter(path, resume_at=resume_at)
+    places = [writer.append(one) for one in recordings]
+    writer.close()
+    return places
+
+
 def test_traces_are_rebuilt(tmp_path: Path) -> None:
-    writer = EvidenceWriter(tmp_path / "v.pcapng")
-    recordings = [recording(), stream_recording(), recording(0)]
+    path, recordings = tmp_path / "v.pcapng", [recording(), stream_recording(), recording(0)]
+    writer = EvidenceWriter(path)
     places = [writer.append(r) for r in recordings]
     writer.flush()
-    assert list(read_evidence(tmp_path / "v.pcapng")) == [r.trace for r in recordings]
+    assert list(read_evidence(path)) == [r.trace for r in recordings]
     for place, stated in zip(places, recordings, strict=True):
-        assert list(read_evidence(tmp_path / "v.pcapng", offset=place.offset, end=place.end)) == [stated.trace]
+        assert list(read_evidence(path, offset=place.offset, end=place.end)) == [stated.trace]
     assert [p.first_frame for p in places] == [1, 1 + places[0].frames, 1 + places[0].frames + places[1].frames + 3]
     assert [(p.file, p.frames) for p in places] == [("v.pcapng", len(r.frames)) for r in recordings]
 
@@ -107,9 +114,7 @@ def test_a_cut_file_continues_after_its_last_whole_trace(tmp_path: Path) -> None
     whole = OPENING + encode(one)[0] + encode(two)[0]
     for cut in range(0, len(whole) + 1, 7):
         path.write_bytes(whole[:cut])
-        writer = EvidenceWriter(path)
-        place = writer.append(one)
-        writer.close()
+        (place,) = written(path, one)
         kept = [t for t, end in ((one, len(OPENING + encode(one)[0])), (two, len(whole))) if end <= cut]
         assert [t.trace for t in (*kept, one)] == list(read_evidence(path)), cut
         counted = sum(encode(r)[1] for r in kept)
@@ -118,19 +123,13 @@ def test_a_cut_file_continues_after_its_last_whole_trace(tmp_path: Path) -> None
 
 def test_resuming_forgets_what_was_not_recorded(tmp_path: Path) -> None:
     path = tmp_path / "v.pcapng"
-    writer = EvidenceWriter(path)
-    first = writer.append(recording())
-    writer.append(stream_recording())
-    writer.close()
-    writer = EvidenceWriter(path, resume_at=first.end)
-    assert writer.append(stream_recording()).offset == first.end
-    writer.close()
+    first, _ = written(path, recording(), stream_recording())
+    assert written(path, stream_recording(), resume_at=first.end)[0].offset == first.end
     assert [t.probe for t in read_evidence(path)] == ["p", "h2"]
 
 
 def test_a_trace_without_frames_leaves_nothing(tmp_path: Path) -> None:
-    writer = EvidenceWriter(tmp_path / "v.pcapng")
-    place = writer.append(Recording(Trace("i", Target("h"), "v", "p", ending="send-failed:x"), ()))
+    (place,) = written(tmp_path / "v.pcapng", Recording(Trace("i", Target("h"), "v", "p", ending="send-failed:x"), ()))
     assert place.frames == 0 and place.offset == place.end
 
 
@@ -149,10 +148,7 @@ def tshark(path: Path, *arguments: str) -> list[str]:
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark: apt-get install tshark")
 def test_tshark_sees_what_we_wrote(tmp_path: Path) -> None:
     path = tmp_path / "v.pcapng"
-    writer = EvidenceWriter(path)
-    writer.append(recording())
-    place = writer.append(stream_recording())
-    writer.close()
+    _, place = written(path, recording(), stream_recording())
     fields = ("frame.number", "frame.interface_name", "frame.len", "frame.cap_len", "tcp.seq_raw", "http2.settings.id")
     lines = tshark(path, "-T", "fields", "-E", "separator=/t", *(w for f in fields for w in ("-e", f)))
     rows = [line.split("\t") for line in lines]
@@ -181,12 +177,7 @@ def test_tshark_finds_our_checksums_right(tmp_path: Path) -> None:
         ask = get("h", "/", "a")
         packet = build(ends, Segment(ACK, 1, 1, 99, syn_options(wscale=3), ask, len(ask)), 5, 6)
         frames.append(Frame(START_NS, "out", packet, len(packet)))
-    trace = Trace("i", Target("h"), "v", "p", (), START_NS)
-    writer = EvidenceWriter(path)
-    writer.append(Recording(trace, tuple(frames)))
-    writer.close()
+    written(path, Recording(Trace("i", Target("h"), "v", "p", (), START_NS), tuple(frames)))
     check = ("-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE")
-    fields = tshark(
-        path, *check, "-T", "fields", "-e", "tcp.checksum.status", "-e", "ip.checksum.status", "-e", "http.host"
-    )
-    assert fields == ["1\t1\th", "1\t\th"]
+    fields = ("-e", "tcp.checksum.status", "-e", "ip.checksum.status", "-e", "http.host")
+    assert tshark(path, *check, "-T", "fields", *fields) == ["1\t1\th", "1\t\th"]

@@ -18,7 +18,7 @@ import pytest
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Vantage
-from configtron.probe.pacing import Answer
+from configtron.probe.target_session import Answer
 from configtron.probe.wire.resolve import asker, reason_of, resolve
 from tests.support.namespaces import throwaway
 

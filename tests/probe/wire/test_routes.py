@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Which way a target is met: by the kernel's routes, one target at a time, on a host with several interfaces."""
+"""Which way a target is met: by the kernel's routes, one target at a time, on a host with several interfaces; and where
+a vantage stands: what it names is kept and checked, what it leaves out comes from the routes."""
 
 from __future__ import annotations
 
@@ -13,12 +14,13 @@ from typing import NamedTuple
 
 import pytest
 
-from configtron.model.errors import NOTHING, REFUSED, Refused
+from configtron.model.errors import NOTHING, REFUSED, BadInput, Refused
 from configtron.model.nouns import Target, Vantage
 from configtron.probe.wire.namespaces import ip
 from configtron.probe.wire.routes import Route, is_local, route_to
 from configtron.probe.wire.vantage_address import checked_vantage
-from tests.support.namespaces import throwaway
+from tests.support.namespaces import own_namespace, throwaway
+from tests.support.pumped import in_namespace
 from tests.support.waiting import PATIENCE_S
 
 SERVER = """
@@ -119,27 +121,63 @@ def test_this_host_is_met_on_loopback() -> None:
     assert is_local("127.0.0.1") and not is_local("203.0.113.9")
 
 
-@pytest.mark.parametrize("field", ["source_address", "source_address6"])
-def test_an_address_of_another_program_is_refused(field: str) -> None:
-    address = "203.0.113.9" if field == "source_address" else "2001:db8:7::9"
-    with pytest.raises(Refused, match=f"{address} is not configured on this host"):
-        checked_vantage(Vantage("a", "A", **{field: address}), [Target("x", "127.0.0.1")])
-
-
 @pytest.mark.root
 def test_no_packet_leaves_with_an_address_of_another_program(crossroads: Crossroads, tmp_path: Path) -> None:
     vantages = tmp_path / "vantages.toml"
     vantages.write_text('[[vantage]]\nname = "a"\nsource_address = "203.0.113.9"\n')
-    counter = Path("/sys/class/net/up1/statistics/tx_packets")
-    sent = lambda: subprocess.run(["ip", "netns", "exec", crossroads.host, "cat", counter], stdout=subprocess.PIPE, check=True).stdout  # noqa: E731, E501  # fmt: skip
+    counter = "/sys/class/net/up1/statistics/tx_packets"
     quiet = False
     # the kernel itself sends neighbour discovery now and then, but not each time
     for _ in range(4):
-        before = sent()
+        before = in_namespace(crossroads.host, "cat", counter)
         for words in (("--source-ip", "203.0.113.9"), ("--vantages", str(vantages))):
             done = probe(crossroads.host, tmp_path, crossroads.servers[1], *words)
             assert done.returncode == REFUSED != NOTHING
             (line,) = [line for line in done.stderr.splitlines() if line.startswith("configtron:")]
             assert "203.0.113.9 is not configured on this host" in line and "nothing was sent" in line
-        quiet = quiet or sent() == before
+        quiet = quiet or in_namespace(crossroads.host, "cat", counter) == before
     assert quiet
+
+
+LOCAL = [Target("127.0.0.1", "127.0.0.1")]
+
+
+@pytest.mark.parametrize("given", ["", "127.0.0.2"])
+def test_what_is_left_open_stays_open_for_each_target(given: str) -> None:
+    """`route_to` decides: servers of this host are met on loopback (`test_routes.py`)."""
+    vantage = Vantage("a", "A", source_address=given)
+    assert checked_vantage(vantage, LOCAL) == vantage
+    assert checked_vantage(Vantage("a", "A", interface="lo"), LOCAL).source_address == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("named", "error", "says"),
+    [
+        ({"netns": "nope"}, BadInput, "no network namespace 'nope'"),
+        ({"interface": "nope0", "source_address": "127.0.0.1"}, BadInput, "no device 'nope0'"),
+        # addresses of another program
+        ({"source_address": "203.0.113.9"}, Refused, "203.0.113.9 is not configured on this host"),
+        ({"source_address6": "2001:db8:7::9"}, Refused, "2001:db8:7::9 is not configured on this host"),
+    ],
+)
+def test_what_does_not_exist_is_stated_at_once(named: dict[str, str], error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        checked_vantage(Vantage("a", "A", **named), LOCAL)
+
+
+@pytest.mark.root
+def test_an_address_of_each_version_that_is_asked_for() -> None:
+    names = [Target("a.example")]
+    with own_namespace() as (vantage, _):
+        bare = Vantage("a", "A", netns=vantage.netns, interface="eth0")
+        six = checked_vantage(bare, names, (6,))
+        assert (six.source_address, six.interface) == ("", "eth0") and six.source_address6.endswith("::2")
+        both = checked_vantage(bare, names, (4, 6))
+        assert both.source_address.endswith(".2") and both.source_address6.endswith("::2")
+        assert checked_vantage(bare, names).source_address6 == ""
+
+
+@pytest.mark.root
+def test_a_vantage_of_a_namespace_is_kept() -> None:
+    with own_namespace() as (vantage, _):
+        assert checked_vantage(vantage, []) == vantage

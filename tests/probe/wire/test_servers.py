@@ -6,16 +6,17 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge_all
-from configtron.model.nouns import Observation, Trace
+from configtron.model.nouns import Observation, Target, Trace
 from configtron.probe.client_hello import VERSIONS
-from configtron.probe.wire.pcap import EvidenceWriter, read_evidence
-from configtron.probe.wire.pump import Pump
-from tests.probe.wire.test_live import PORTS, finish, namespaces
+from configtron.probe.wire.namespaces import owner
+from configtron.probe.wire.pcap import read_evidence
+from tests.support.pumped import pumped, stored
 from tests.support.servers import SERVERS, raised
 
 pytestmark = pytest.mark.root
@@ -35,24 +36,15 @@ Seen = dict[str, tuple[Trace, dict[str, Observation]]]
 
 @pytest.fixture(scope="module")
 def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("servers") / "host.pcapng"
-    with raised() as standing, Pump([standing.vantage], ports=PORTS, seed=1, agent="test") as pump:
-        count = 0
+    with raised() as standing:
+        calls: list[tuple[str, Target, str, dict[str, Any]]] = []
         for target in standing.clear:
-            for probe, params in (("icw", (("mss", 536),)), ("rwin", ()), ("http_version", (("way", "h2c"),))):
-                pump.begin("host", f"{target.provider}/{probe}", target, probe, params)
-                count += 1
+            for probe, params in (("icw", {"mss": 536}), ("rwin", {}), ("http_version", {"way": "h2c"})):
+                calls.append((f"{target.provider}/{probe}", target, probe, params))
         for target in standing.tls:
-            pump.begin("host", f"{target.provider}/h2_settings", target, "h2_settings", ())
-            count += 1
-            for most in VERSIONS:
-                pump.begin("host", f"{target.provider}/tls{most}", target, "tls_versions", (("most", most),))
-                count += 1
-        writer = EvidenceWriter(path)
-        for recording in finish(pump, count):
-            writer.append(recording)
-        writer.close()
-    return path
+            calls.append((f"{target.provider}/h2_settings", target, "h2_settings", {}))
+            calls += [(f"{target.provider}/tls{most}", target, "tls_versions", {"most": most}) for most in VERSIONS]
+        return stored(tmp_path_factory.mktemp("servers") / "host.pcapng", pumped(standing.vantage, calls))
 
 
 @pytest.fixture(scope="module")
@@ -135,4 +127,4 @@ def _rows(command: list[str]) -> list[list[str]]:
 
 
 def test_nothing_is_left_behind(seen: Seen) -> None:
-    assert [name for name in namespaces() if "servers" in name] == []
+    assert list(Path("/run/netns").glob(f"configtron-{owner()}-servers*")) == []

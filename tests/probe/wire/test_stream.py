@@ -18,11 +18,9 @@ from configtron.probe.wire.stream import EngineFailed, Plain, StreamLog, carry
 from configtron.probe.wire.tcp import RETRANSMIT_TRIES
 from tests.support.fake_server import FakeServer
 from tests.support.recorded_messages import play_messages
-from tests.support.tls_peer import Peer, texts
+from tests.support.tls_peer import ASK, PAGE, Peer, asks, texts
 
 TARGET = Target("site.test", "198.18.0.1", 443)
-ASK = b"GET / HTTP/1.1\r\n\r\n"
-PAGE = bytes(i * 7 % 251 for i in range(9000))
 
 
 class Mirror(Plain):
@@ -53,19 +51,6 @@ class Mirror(Plain):
 
     def session(self, error: str = "") -> Session:
         return Session("mirror", self.alpn[0] if self.alpn else "", b"", error)
-
-
-def asks(ask: bytes = ASK, *, tls: bool = False, until: float = 60.0) -> StreamScript:
-    session = yield Open(tls=tls, alpn=("h2",))
-    assert isinstance(session, Session)
-    if session.error:
-        return session.error
-    yield Write(ask)
-    while (message := (yield Read(until))) is not None:
-        assert isinstance(message, Message)
-        if not message.data:
-            return "ended"
-    return "no-data"
 
 
 def serves(heard: bytes, ask: bytes = ASK) -> tuple[bytes, bool]:
@@ -116,9 +101,9 @@ def test_loss_and_disorder_change_nothing(
         assert (ending, texts(log.messages, "in")) == ("ended", PAGE)
 
 
-def test_a_lost_request_is_repeated() -> None:
-    peer = Peer(serves, lose_out=frozenset({2, 3}))
-    ending, log = run(asks, peer)
+@pytest.mark.parametrize("lost", [{2, 3}, {0, 1}], ids=["request", "syn"])
+def test_what_is_lost_is_repeated(lost: set[int]) -> None:
+    ending, log = run(asks, Peer(serves, lose_out=frozenset(lost)))
     assert (ending, texts(log.messages, "in")) == ("ended", PAGE)
 
 
@@ -158,26 +143,11 @@ def test_no_one_answers() -> None:
     assert peer.now == SYN_TRIES_AT_S[-1] + SYN_PATIENCE_S
 
 
-def test_a_late_synack_is_still_an_answer() -> None:
-    ending, log = run(asks, Peer(serves, lose_out=frozenset({0, 1})))
-    assert ending == "ended"
-
-
-def test_refusal_has_its_name() -> None:
-    assert run(asks, Peer(serves, refuse=True))[0] == "refused"
-
-
 def test_a_reset_ends_the_stream() -> None:
     peer = Peer(lambda heard: (b"some", False), reset_after=1)
     ending, log = run(asks, peer)
     assert (ending, texts(log.messages, "in")) == ("ended", b"some")
     assert peer.rst is None, "nothing is sent to a host that has reset"
-
-
-def test_waiting_has_an_end() -> None:
-    carried, log = carry(asks(until=3.0), TARGET, Mirror)
-    packets, ending = play(carried, Peer(lambda heard: (b"", False)))
-    assert ending == "no-data" and texts(log.messages, "in") == b""
 
 
 def greets(heard: bytes) -> tuple[bytes, bool]:
@@ -203,15 +173,22 @@ def test_an_engine_that_gives_up_is_named_and_its_alert_sent() -> None:
     assert log.session is not None and log.session.error == ending
 
 
-@pytest.mark.parametrize(("close", "reason"), [(True, "closed"), (False, "no-data")])
-def test_a_handshake_that_goes_nowhere_has_a_name(close: bool, reason: str) -> None:
-    ending, _ = run(lambda: asks(tls=True), Peer(lambda heard: (b"", close)))
-    assert ending == reason
+@pytest.mark.parametrize(
+    ("tls", "close", "refuse", "reason"),
+    [
+        (True, True, False, "closed"),
+        (True, False, False, "no-data"),
+        (False, False, False, "no-data"),
+        (False, True, True, "refused"),
+    ],
+)
+def test_what_goes_nowhere_has_a_name(tls: bool, close: bool, refuse: bool, reason: str) -> None:
+    ending, log = run(lambda: asks(tls=tls, until=3.0), Peer(lambda heard: (b"", close), refuse=refuse))
+    assert ending == reason and texts(log.messages, "in") == b""
 
 
 def test_the_syn_is_a_plain_one() -> None:
-    carried, _ = carry(asks(), TARGET, Mirror)
-    packets, _ = play(carried, Peer(serves))
+    packets, _ = play(carry(asks(), TARGET, Mirror)[0], Peer(serves))
     syn = packets[0].segment
     assert (syn.flags, syn.mss, syn.wscale, syn.timestamps) == (SYN, 1460, 7, None)
     assert packets[-1].segment.flags == RST

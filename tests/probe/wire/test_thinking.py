@@ -19,14 +19,14 @@ from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge
 from configtron.model.nouns import Observation, Target
 from configtron.probe.profiles import CLEAR
-from configtron.probe.wire.pump import Pump
-from tests.probe.wire.test_live import PORTS, finish
 from tests.support.namespaces import own_namespace
+from tests.support.pumped import pumped
 
 pytestmark = pytest.mark.root
 
 THINKS_S = (0.0, 0.05, 0.1, 0.18, 0.2, 0.21, 0.22, 0.225, 0.23, 0.235, 0.24, 0.25, 0.3, 0.5)
-DRIPS_S = (0.02, 0.05, 0.1, 0.2)
+# (before the body, between its first pieces)
+PAUSES = (*((think_s, 0.0) for think_s in THINKS_S), *((0.0, drip_s) for drip_s in (0.02, 0.05, 0.1, 0.2)))
 
 
 def answer(connection: socket.socket, think_s: float, drip_s: float) -> None:
@@ -50,7 +50,7 @@ def answer(connection: socket.socket, think_s: float, drip_s: float) -> None:
 def served(address: str) -> Iterator[dict[tuple[float, float], Target]]:
     """A server for every pause and every drip."""
     targets, listening = {}, []
-    for n, (think_s, drip_s) in enumerate([*((t, 0.0) for t in THINKS_S), *((0.0, d) for d in DRIPS_S)]):
+    for n, (think_s, drip_s) in enumerate(PAUSES):
         listener = socket.create_server((address, 18100 + n), backlog=64)
         listening.append(listener)
         threading.Thread(target=accept, args=(listener, think_s, drip_s), daemon=True).start()
@@ -74,40 +74,26 @@ def accept(listener: socket.socket, think_s: float, drip_s: float) -> None:
 @pytest.fixture(scope="module")
 def trials() -> dict[tuple[str, float, float], list[Observation]]:
     found: dict[tuple[str, float, float], list[Observation]] = {}
-    with (
-        own_namespace() as (vantage, peer),
-        served(peer) as targets,
-        Pump([vantage], ports=PORTS, seed=1, agent="t") as pump,
-    ):
-        asked = {}
-        for profile, rows in CLEAR.items():
-            for (think_s, drip_s), target in targets.items():
-                for n, (probe, params) in enumerate(rows):
-                    if probe == "icw":
-                        name = f"{profile}/{think_s}/{drip_s}/{n}"
-                        asked[name] = (profile, think_s, drip_s)
-                        pump.begin(vantage.name, name, target, probe, params)
-        for recording in finish(pump, len(asked)):
+    with own_namespace() as (vantage, peer), served(peer) as targets:
+        asked = {
+            f"{profile}/{pause}/{n}": ((profile, *pause), target, dict(params))
+            for profile, rows in CLEAR.items()
+            for pause, target in targets.items()
+            for n, (probe, params) in enumerate(rows)
+            if probe == "icw"
+        }
+        calls = [(name, target, "icw", params) for name, (_, target, params) in asked.items()]
+        for recording in pumped(vantage, calls):
             seen = [o for o in read(recording.trace) if o.knob == "icw"]
-            found.setdefault(asked[recording.trace.id], []).extend(seen)
+            found.setdefault(asked[recording.trace.id][0], []).extend(seen)
     return found
 
 
 @pytest.mark.parametrize("profile", list(CLEAR))
-@pytest.mark.parametrize("think_s", THINKS_S)
-def test_a_pause_is_not_taken_for_a_window(
-    trials: dict[tuple[str, float, float], list[Observation]], profile: str, think_s: float
+@pytest.mark.parametrize(("think_s", "drip_s"), PAUSES)
+def test_neither_a_pause_nor_a_drip_is_taken_for_a_window(
+    trials: dict[tuple[str, float, float], list[Observation]], profile: str, think_s: float, drip_s: float
 ) -> None:
-    verdict = merge(trials[profile, think_s, 0.0])
-    details = [(t.text, t.detail("mss"), t.detail("stop"), t.detail("proof")) for t in verdict.trials]
-    assert verdict.value == 10 or (verdict.grade in ("L", "N") and float(verdict.value or 0) <= 10), details
-
-
-@pytest.mark.parametrize("profile", list(CLEAR))
-@pytest.mark.parametrize("drip_s", DRIPS_S)
-def test_a_drip_is_not_taken_for_a_window(
-    trials: dict[tuple[str, float, float], list[Observation]], profile: str, drip_s: float
-) -> None:
-    verdict = merge(trials[profile, 0.0, drip_s])
+    verdict = merge(trials[profile, think_s, drip_s])
     details = [(t.text, t.detail("mss"), t.detail("stop"), t.detail("proof")) for t in verdict.trials]
     assert verdict.value == 10 or (verdict.grade in ("L", "N") and float(verdict.value or 0) <= 10), details

@@ -1,27 +1,31 @@
 # SPDX-License-Identifier: MIT
-"""The real engine against a real server engine, both in memory: no socket, no network."""
+"""The real engine against a real server engine, both in memory, and from tape: what the engine sent, with its TCP
+around it, is sent again packet by packet."""
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from configtron.fingerprint import read
-from configtron.lab.internet.certificates import issue
-from configtron.model.nouns import Target, Trace
+from configtron.model.errors import Diverged
+from configtron.model.nouns import Session, Target, Trace
 from configtron.probe.http_version import http_version
-from configtron.probe.play import play
-from configtron.probe.script import get
+from configtron.probe.play import Recorded, play
+from configtron.probe.script import Hold, Offer, Open, StreamScript, get
 from configtron.probe.wire.stream import EngineFailed, carry
+from configtron.probe.wire.tape import Tape, records
 from configtron.probe.wire.tls import Trust
-from tests.probe.wire.test_stream import ASK, PAGE, asks
-from tests.support.tls_peer import Peer, texts
+from tests.support.tls_peer import ASK, PAGE, Peer, TlsServer, asks, texts, tls_context
 
 TARGET = Target("site.test", "198.18.0.1", 443)
+VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
+HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 
 
 @pytest.fixture
@@ -33,58 +37,49 @@ def trust() -> Iterator[Trust]:
 
 @pytest.fixture
 def context(tmp_path: Path) -> ssl.SSLContext:
-    certificate = issue(1, "Example", ["site.test"])
-    (tmp_path / "chain").write_text(certificate.chain)
-    (tmp_path / "key").write_text(certificate.key)
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.load_cert_chain(tmp_path / "chain", tmp_path / "key")
-    return made
+    return tls_context(tmp_path)
 
 
-class Server:
-    """An application (peer.py) that speaks TLS."""
-
-    def __init__(self, context: ssl.SSLContext, ask: bytes = ASK, page: bytes = PAGE) -> None:
-        self.ask, self.page = ask, page
-        self.names: list[str | None] = []
-        context.sni_callback = lambda tls, name, ctx: self.names.append(name)
-        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._in, self._out, server_side=True)
-        self._taken = 0
-        self._shaken = False
-
-    def __call__(self, heard: bytes) -> tuple[bytes, bool]:
-        self._in.write(heard[self._taken :])
-        self._taken = len(heard)
-        close = False
-        try:
-            if not self._shaken:
-                self._tls.do_handshake()
-                self._shaken = True
-            if self._tls.read(65536) == self.ask:
-                self._tls.write(self.page)
-                close = True
-        except ssl.SSLWantReadError:
-            pass
-        except ssl.SSLError:
-            close = True
-        return self._out.read(), close
+def over_tls() -> StreamScript:
+    return asks(tls=True)
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_page_comes_through_with_its_session(trust: Trust, context: ssl.SSLContext, version: ssl.TLSVersion) -> None:
+def live(trust: Trust, peer: Peer, make: Callable[[], StreamScript] = over_tls, target: Target = TARGET) -> Trace:
+    carried, log = carry(make(), target, trust)
+    packets, ending = play(carried, peer)
+    return Trace("i", target, "v", "p", (), 0, packets, tuple(log.messages), log.session, ending)
+
+
+def recorded(trust: Trust, peer: Peer, make: Callable[[], StreamScript] = over_tls, target: Target = TARGET) -> Trace:
+    """Play a script, and its recording from tape, which must give the same."""
+    trace = live(trust, peer, make, target)
+    assert again(make(), trace) == trace
+    return trace
+
+
+def again(script: StreamScript, trace: Trace) -> Trace:
+    wire = Recorded(trace.packets)
+    carried, log = carry(script, trace.target, lambda host, alpn: Tape(trace, wire, host, alpn))
+    packets, ending = play(carried, wire)
+    wire.finish()
+    return replace(trace, packets=packets, messages=tuple(log.messages), session=log.session, ending=ending)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("lost", [(), (0,), (2,), (3,), (1, 4), (2, 3, 5)])
+@pytest.mark.parametrize("way", ["in", "out"])
+def test_a_page_comes_through_with_its_session(
+    trust: Trust, context: ssl.SSLContext, version: ssl.TLSVersion, lost: tuple[int, ...], way: str
+) -> None:
     context.maximum_version = version
     context.set_alpn_protocols(["h2"])
-    server = Server(context)
-    carried, log = carry(asks(tls=True), TARGET, trust)
-    _, ending = play(carried, Peer(server, lose_in=frozenset({3})))
-    assert ending == "ended" and texts(log.messages, "in") == PAGE
-    session = log.session
+    server = TlsServer(context)
+    lose_in, lose_out = (frozenset(lost if way == where else ()) for where in ("in", "out"))
+    trace = recorded(trust, Peer(server, lose_in=lose_in, lose_out=lose_out))
+    session = trace.session
+    assert trace.ending == "ended" and texts(list(trace.messages), "in") == PAGE
     assert session is not None and server.names == ["site.test"]
     assert (session.version, session.alpn, session.error) == (version.name.replace("_", "."), "h2", "")
-    assert ssl.DER_cert_to_PEM_cert(session.certificate) == issue(1, "Example", ["site.test"]).chain.split("-----END")[
-        0
-    ] + ("-----END CERTIFICATE-----\n")
     labels = [line.split()[0] for line in session.keylog.splitlines()]
     if version == ssl.TLSVersion.TLSv1_2:
         assert labels == ["CLIENT_RANDOM"]
@@ -92,74 +87,105 @@ def test_a_page_comes_through_with_its_session(trust: Trust, context: ssl.SSLCon
         assert "SERVER_TRAFFIC_SECRET_0" in labels and len(labels) == 5
 
 
+def test_the_certificate_is_kept(trust: Trust, context: ssl.SSLContext, tmp_path: Path) -> None:
+    session = recorded(trust, Peer(TlsServer(context))).session
+    assert session is not None
+    assert (tmp_path / "chain").read_text().startswith(ssl.DER_cert_to_PEM_cert(session.certificate))
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
 def test_an_old_server_is_understood(trust: Trust, context: ssl.SSLContext, version: ssl.TLSVersion) -> None:
     context.set_ciphers("ALL:@SECLEVEL=0")
     context.minimum_version, context.maximum_version = version, version
-    carried, log = carry(asks(tls=True), TARGET, trust)
-    _, ending = play(carried, Peer(Server(context)))
-    assert ending == "ended" and log.session is not None
-    assert log.session.version == version.name.replace("_", ".")
+    trace = live(trust, Peer(TlsServer(context)))
+    assert trace.ending == "ended" and trace.session is not None
+    assert trace.session.version == version.name.replace("_", ".")
 
 
 def test_a_page_over_tls_is_read(trust: Trust, context: ssl.SSLContext) -> None:
     context.set_alpn_protocols(["h2", "http/1.1"])
     head = b"HTTP/1.1 302 Found\r\nServer: edge\r\nLocation: /in\r\nSet-Cookie: seen=1\r\n\r\n"
-    server = Server(context, get("site.test", "/", "test", cookie="a=b"), head)
-    carried, log = carry(http_version(TARGET, "test", way="https", cookie="a=b"), TARGET, trust)
-    packets, ending = play(carried, Peer(server))
-    way = (("way", "https"),)
-    trace = Trace("t", TARGET, "v", "http_version", way, 0, packets, tuple(log.messages), log.session, ending)
-    (found,) = read(trace)
+    peer = Peer(TlsServer(context, get("site.test", "/", "test", cookie="a=b"), head))
+    trace = live(trust, peer, lambda: http_version(TARGET, "test", way="https", cookie="a=b"))
+    assert trace.session is not None
+    (found,) = read(replace(trace, probe="http_version", params=(("way", "https"),)))
     assert (found.knob, found.value) == ("http_tls", "http/1.1")
-    details = {name: found.detail(name) for name in ("status", "server", "location", "cookies", "alpn", "tls")}
-    assert details == {
+    details = {
         "status": 302, "server": "edge", "location": "/in", "cookies": "seen=1", "alpn": "http/1.1", "tls": "TLSv1.3",
+        "certificate": sha256(trace.session.certificate).hexdigest(),
     }  # fmt: skip
-    assert log.session is not None
-    assert found.detail("certificate") == sha256(log.session.certificate).hexdigest()
+    assert {name: found.detail(name) for name in details} == details
 
 
 def test_secrets_belong_to_their_connection(trust: Trust, context: ssl.SSLContext) -> None:
-    logs = []
-    for _ in range(2):
-        carried, log = carry(asks(tls=True), TARGET, trust)
-        play(carried, Peer(Server(context)))
-        assert log.session is not None
-        logs.append(set(log.session.keylog.splitlines()))
-    assert logs[0] and logs[1] and not logs[0] & logs[1]
+    sessions = [recorded(trust, Peer(TlsServer(context))).session for _ in range(2)]
+    one, other = (set(session.keylog.splitlines()) for session in sessions if session is not None)
+    assert one and other and not one & other
 
 
-def test_an_alert_is_named(trust: Trust, context: ssl.SSLContext) -> None:
-    context.maximum_version = ssl.TLSVersion.TLSv1_2
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_withheld_answer_is_played_again(trust: Trust, context: ssl.SSLContext, version: ssl.TLSVersion) -> None:
+    context.maximum_version = version
+
+    def holds() -> StreamScript:
+        session = yield Open(offer=Offer(mss=536), late=True)
+        assert isinstance(session, Session)
+        yield Hold(ASK)
+        return "done"
+
+    assert recorded(trust, Peer(TlsServer(context), mss=536), holds).ending == "done"
+
+
+@pytest.mark.parametrize(
+    ("says", "closes", "error"),
+    [
+        (b"", False, "no-data"),
+        (b"", True, "closed"),
+        (HTTP, True, "tls:not-tls"),
+        (bytes([21, 3, 3, 0, 2, 2, 40]), True, "tls:alert-handshake-failure"),
+        # Python has no name for no_application_protocol (RFC 7301 section 3.2): it used to be tls:error-unknown
+        (bytes([21, 3, 3, 0, 2, 2, 120]), True, "tls:alert-no-application-protocol"),
+    ],
+)
+def test_a_handshake_that_fails_is_named(trust: Trust, says: bytes, closes: bool, error: str) -> None:
+    trace = recorded(trust, Peer(lambda heard: (says, closes)))
+    assert trace.session is not None and trace.session.error == trace.ending == error
+
+
+def test_ciphers_that_the_server_has_not_are_named(trust: Trust, context: ssl.SSLContext) -> None:
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers("PSK")
-    carried, log = carry(asks(tls=True), TARGET, trust)
-    _, ending = play(carried, Peer(Server(context)))
-    assert ending == "tls:alert-handshake-failure"
-
-
-def test_an_alert_that_python_has_no_name_for_is_named(trust: Trust) -> None:
-    """no_application_protocol (RFC 7301 section 3.2): it used to be tls:error-unknown."""
-    carried, _ = carry(asks(tls=True), TARGET, trust)
-    _, ending = play(carried, Peer(lambda heard: (b"\x15\x03\x03\0\2\2\x78", True)))
-    assert ending == "tls:alert-no-application-protocol"
-
-
-def test_a_server_without_tls_is_named(trust: Trust) -> None:
-    carried, log = carry(asks(tls=True), TARGET, trust)
-    _, ending = play(carried, Peer(lambda heard: (b"HTTP/1.1 400 Bad Request\r\n\r\n", True)))
-    assert ending == "tls:not-tls"
+    assert recorded(trust, Peer(TlsServer(context))).ending == "tls:alert-handshake-failure"
 
 
 def test_an_address_is_not_a_server_name(trust: Trust, context: ssl.SSLContext) -> None:
-    server = Server(context)
-    carried, _ = carry(asks(tls=True), Target("198.18.0.1", "198.18.0.1", 443), trust)
-    assert play(carried, Peer(server))[1] == "ended" and server.names == [None]
+    server = TlsServer(context)
+    trace = recorded(trust, Peer(server), target=replace(TARGET, host="198.18.0.1"))
+    assert trace.ending == "ended" and server.names == [None]
 
 
-def test_an_impossible_name_is_named(trust: Trust) -> None:
+@pytest.mark.parametrize("host", [".", "-" * 300])
+def test_an_impossible_name_is_named(trust: Trust, host: str) -> None:
     with pytest.raises(EngineFailed, match="tls:bad-server-name"):
-        trust(".", ())
-    carried, log = carry(asks(tls=True), Target("x" * 300, "198.18.0.1", 443), trust)
-    assert play(carried, Peer(lambda heard: (b"", False)))[1] == "tls:bad-server-name"
+        trust(host, ())
+    trace = recorded(trust, Peer(lambda heard: (b"", False)), target=replace(TARGET, host=host))
+    assert trace.session == Session(error="tls:bad-server-name") and trace.ending == "tls:bad-server-name"
+
+
+def test_other_words_and_names_inside_tls_diverge(trust: Trust, context: ssl.SSLContext) -> None:
+    trace = recorded(trust, Peer(TlsServer(context)))
+    with pytest.raises(Diverged, match="inside TLS"):
+        again(asks(b"OTHER", tls=True), trace)
+
+    def offers() -> StreamScript:
+        yield Open(tls=True, alpn=("h3",))
+        return "done"
+
+    with pytest.raises(Diverged, match="does not offer h3"):
+        again(offers(), trace)
+
+
+def test_a_cut_record_counts_as_one() -> None:
+    cut = records(bytes([22, 3, 1, 0, 2, 9, 9, 23, 3, 3, 0, 9, 1]))
+    assert [(one.kind, len(one.data)) for one in cut] == [(22, 7), (23, 6)] and records(b"") == []
