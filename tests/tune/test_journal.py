@@ -26,16 +26,9 @@ from configtron.tune.journal import (
 
 @pytest.mark.parametrize(
     ("status", "in_time", "expired"),
-    [
-        (BEGUN, FORGET, FORGET),
-        (WRITING, UNDO, UNDO),
-        (LEASED, GUARD, UNDO),
-        (KEPT, NOTHING, NOTHING),
-        (UNDOING, UNDO, UNDO),
-        (UNDONE, NOTHING, NOTHING),
-        (REPLACED, NOTHING, NOTHING),
-    ],
-)
+    [(BEGUN, FORGET, FORGET), (WRITING, UNDO, UNDO), (LEASED, GUARD, UNDO), (UNDOING, UNDO, UNDO),
+     *((over, NOTHING, NOTHING) for over in (KEPT, UNDONE, REPLACED))],
+)  # fmt: skip
 def test_due(status: str, in_time: str, expired: str) -> None:
     assert due(status, rebooted=False, expired=False) == in_time
     assert due(status, rebooted=False, expired=True) == expired

@@ -34,23 +34,18 @@ def rules(draw: st.DrawFn) -> Rules:
     return Rules({name: Profile(name, tuple(draw(KNOB_VALUES).items())) for name in used}, prefixes, default)
 
 
-@given(rules(), rules())
-def test_following_the_advice_leads_to_the_target(have: Rules, target: Rules) -> None:
+@given(rules(), rules(), st.sets(st.integers(0, 30)))
+def test_following_the_advice_leads_to_the_target(have: Rules, target: Rules, muted: set[int]) -> None:
+    """Of a part, too: what is muted stays as it was, and no client is left with a profile that is not there."""
     advices = advise("memory", have, target)
     assert follow(have, advices) == target
     assert after(have, changes(have, target)) == target
     assert all(advice.was != advice.to for advice in advices), "an action of the form X -> X"
     assert len({advice.id for advice in advices}) == len(advices)
     assert bool(advices) == (have != target)
-
-
-@given(rules(), rules(), st.sets(st.integers(0, 30)))
-def test_any_part_of_the_advice_can_be_followed(have: Rules, target: Rules, muted: set[int]) -> None:
-    """What is muted stays as it was, and no client is left with a profile that is not there."""
-    advices = [advice for n, advice in enumerate(advise("memory", have, target)) if n not in muted]
-    led = follow(have, advices)
+    led = follow(have, [advice for n, advice in enumerate(advices) if n not in muted])
     assert {*led.prefixes.values(), led.default} - {""} <= led.profiles.keys()
-    left_out = {advice.scope for n, advice in enumerate(advise("memory", have, target)) if n in muted}
+    left_out = {advice.scope for n, advice in enumerate(advices) if n in muted}
     for prefix in left_out & have.prefixes.keys():
         assert led.prefixes[prefix] == have.prefixes[prefix]
 
@@ -58,9 +53,9 @@ def test_any_part_of_the_advice_can_be_followed(have: Rules, target: Rules, mute
 def test_ids_are_those_of_yesterday() -> None:
     advice = Advice("route", "10.1.0.0/16", "profile", None, "web")
     assert advice.id == "5df7ee249af84dfd"
-    differing = [advice._replace(driver="kmod"), advice._replace(scope="10.2.0.0/16"), advice._replace(knob="x"),
-                 advice._replace(was="web"), advice._replace(to="small"), advice._replace(to=None)]  # fmt: skip
-    assert len({one.id for one in (advice, *differing)}) == 7
+    others = {"driver": "kmod", "scope": "10.2.0.0/16", "knob": "x", "was": "web", "to": "small"}
+    differing = [advice, advice._replace(to=None), *(advice._replace(**{name: to}) for name, to in others.items())]
+    assert len({one.id for one in differing}) == 7
 
 
 def test_a_plan_that_is_out_of_date_is_refused() -> None:
@@ -76,15 +71,16 @@ def test_profiles_that_no_one_has_are_not_applied() -> None:
 MANY = Rules({"web": WEB}, {f"10.{n >> 8}.{n & 255}.0/24": "web" for n in range(4000)}, "")
 
 
+def drawn(what: str, salt: str, share: float) -> set[str]:
+    return {prefix for prefix in MANY.prefixes if PrefixShare(what, salt, share).holds(prefix)}
+
+
 def test_a_share_is_always_the_same_and_as_large_as_it_says() -> None:
-    share = PrefixShare("holdback", "salt", 0.05)
-    held = {prefix for prefix in MANY.prefixes if share.holds(prefix)}
+    held = drawn("holdback", "salt", 0.05)
     # Binomial: 200 expected, standard deviation 14.
     assert 140 < len(held) < 260
-    assert held == {prefix for prefix in MANY.prefixes if PrefixShare("holdback", "salt", 0.05).holds(prefix)}
-    assert held < {prefix for prefix in MANY.prefixes if PrefixShare("holdback", "salt", 0.1).holds(prefix)}
-    assert held != {prefix for prefix in MANY.prefixes if PrefixShare("canary", "salt", 0.05).holds(prefix)}
-    assert held != {prefix for prefix in MANY.prefixes if PrefixShare("holdback", "pepper", 0.05).holds(prefix)}
+    assert held == drawn("holdback", "salt", 0.05) and held < drawn("holdback", "salt", 0.1)
+    assert held != drawn("canary", "salt", 0.05) and held != drawn("holdback", "pepper", 0.05)
 
 
 def test_who_is_held_back_gets_the_untouched_stack() -> None:
@@ -105,10 +101,9 @@ def test_only_the_canary_moves() -> None:
     want = replace(MANY, profiles={"web": newer})
     target = aim(MANY, want, NONE, share)
     moved = {prefix for prefix in MANY.prefixes if share.holds(prefix)}
+    theirs = replace(newer, name="web" + CANARY)
     for prefix in MANY.prefixes:
-        assert lookup(target, prefix.partition("/")[0]) == (
-            replace(newer, name="web" + CANARY) if prefix in moved else WEB
-        )
+        assert lookup(target, prefix.partition("/")[0]) == (theirs if prefix in moved else WEB)
     assert {advice.scope for advice in advise("m", MANY, target)} == moved | {"profile:web" + CANARY}
     # Then everybody: the canary's own profile goes.
     assert aim(target, want, NONE, ALL) == want

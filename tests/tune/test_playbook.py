@@ -10,21 +10,20 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import click
 import pytest
 
 from configtron.cli.root import root
+from configtron.service.lease.processes import end, ended, named
 from tests.support import ROOT
-from tests.support.waiting import GUEST_S
+from tests.support.waiting import GUEST_S, PATIENCE_S
 
 PLAYBOOK = ROOT / "deploy" / "ansible" / "fleet.yml"
 BESIDE = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -53,17 +52,6 @@ def test_modules_are_builtin_and_commands_exist() -> None:
 
 def ran(*words: str | Path) -> None:
     subprocess.run([str(word) for word in words], check=True, capture_output=True)
-
-
-def ended(number: int) -> None:
-    """Ask a process to end, and wait for it."""
-    with suppress(ProcessLookupError):
-        os.kill(number, signal.SIGTERM)
-        descriptor = os.pidfd_open(number)
-        try:
-            select.select([descriptor], [], [], 20)
-        finally:
-            os.close(descriptor)
 
 
 @pytest.fixture
@@ -114,7 +102,9 @@ def hosts(tmp_path: Path) -> Iterator[Path]:
     finally:
         for host, tree in trees.items():
             for path in (tree / "run/started").glob("*.service"):
-                ended(int(path.read_text()))
+                service = named(int(path.read_text()))
+                end(service, signal.SIGTERM)
+                ended(service, PATIENCE_S)
             subprocess.run(["umount", "-R", "-l", tree], check=False, capture_output=True)
             subprocess.run(["ip", "netns", "del", names[host]], check=False, capture_output=True)
 
