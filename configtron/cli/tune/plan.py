@@ -24,7 +24,7 @@ def plan(form: str, output_file: str, everything: bool, **_: object) -> None:
     PLAN` takes, where lines may be removed. Exit code 6: the guard refuses what is wanted, with the reason.
     """
     from configtron.service import lease
-    from configtron.service.lease.plan_rows import PLAN_COLUMNS, obstacle_lines, plan_rows, plan_summary
+    from configtron.service.lease.rows import PLAN_COLUMNS, obstacle_lines, plan_rows, plan_summary
 
     report = lease.plan(lease_options())
     with rows_to(form, output_file) as write:

@@ -24,7 +24,7 @@ def watch(form: str, output_file: str, span_s: float | None) -> int:
     """
     from configtron.report.files import opened
     from configtron.service import lease
-    from configtron.service.lease.event_rows import EventWriter
+    from configtron.service.lease.rows import EventWriter
 
     # What is under way when a signal comes is finished first.
     with asked_to_stop() as stopping, opened(output_file) as out:
