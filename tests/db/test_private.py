@@ -11,7 +11,7 @@ import pytest
 
 from configtron.db.private import BESIDE
 from configtron.db.tuning import Tuning
-from configtron.service.lease.lock import exclusive_lock, lock_path
+from configtron.service.lease.context import exclusive_lock, lock_path
 
 
 def mode(path: Path) -> int:

@@ -29,7 +29,7 @@ def plan(form: str, output_file: str, everything: bool, **_: object) -> None:
     PLAN` takes, where lines may be removed. Exit code 6: the guard refuses what is wanted, with the reason.
     """
     from configtron.service import lease
-    from configtron.service.lease.plan_rows import PLAN_COLUMNS, obstacle_lines, plan_rows, plan_summary
+    from configtron.service.lease.rows import PLAN_COLUMNS, obstacle_lines, plan_rows, plan_summary
 
     report = lease.plan(lease_options())
     with rows_to(form, output_file) as write:
@@ -82,7 +82,7 @@ def watch(form: str, output_file: str, span_s: float | None) -> int:
     until `configtron tune unfreeze`. Without a watch, leases end.
     """
     from configtron.service import lease
-    from configtron.service.lease.event_rows import EventWriter
+    from configtron.service.lease.rows import EventWriter
 
     # What is under way when a signal comes is finished first.
     with asked_to_stop() as stopping, opened(output_file) as out:

@@ -1,36 +1,61 @@
 # SPDX-License-Identifier: MIT
 """Apply: put the wanted rules in force as one transaction, under a lease that a watchdog ends.
 
-Apply commits each step to the journal before it takes the step (`tune/journal.py`): the whole transaction comes into
-force, or apply restores the earlier state.
+Question   One prefix among a hundred thousand was changed. What does an apply have to read?
+Method     Apply commits each step to the journal before it takes the step (`tune/journal.py`): the whole transaction
+           comes into force, or apply restores the earlier state. After an apply that left in force exactly what is
+           wanted, the journal keeps a base (`db.changed_prefixes`): the transaction and the driver's stamp of the
+           kernel. While the stamp is the same, no program has written to the kernel, and the journal knows which wanted
+           prefixes were written: the plan is made of these alone.
+Reads as   `Applied`. A plan of a few changes has a part of the rules in force (`Planned.over`); the journal begins its
+           transaction over the one in force.
+Fails as   The error of a driver, or a refusal. A plan of a few changes is none, and all is read, where there is no
+           base; after another program's write (the stamp differs) or a removal, which no driver reads back by itself;
+           where a profile comes or goes; for shares of prefixes, frozen scopes, acknowledged advice; after too many
+           steps since a transaction that has its rules whole.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
+from configtron.db.changed_prefixes import AppliedState
 from configtron.db.tuning import Tuning
 from configtron.model.bounds import check_number
-from configtron.model.errors import ConfigtronError, Mismatch
-from configtron.model.protocols import Driver, Follower
-from configtron.model.tuning import Place, Rules
-from configtron.service.lease import few_changes, ownership, watchdog_process
-from configtron.service.lease.context import LeaseContext, context_of
+from configtron.model.errors import ConfigtronError, Mismatch, Refused
+from configtron.model.protocols import Driver, Follower, Stamper
+from configtron.model.tuning import Place, Rules, prefix_counts
+from configtron.service.lease import ownership, watchdog_process
+from configtron.service.lease.context import LeaseContext, context_of, exclusive_lock
 from configtron.service.lease.kernel_rules import in_force, write
-from configtron.service.lease.lock import exclusive_lock
 from configtron.service.lease.options import LEASE_S, LeaseOptions, Notice, OnNotice, ignore
 from configtron.service.lease.plan_file import saved
-from configtron.service.lease.planner import FROZEN, Planned, guard, judged, usable
+from configtron.service.lease.planner import (
+    FROZEN,
+    NAMED,
+    Planned,
+    chosen,
+    frozen_scopes,
+    guard,
+    judged,
+    planned,
+    usable,
+)
 from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import note_obstacle, undo
-from configtron.tune.journal import BEGUN, KEPT, LEASED, REPLACED, WRITING, Transaction
-from configtron.tune.plan import changes, follow
+from configtron.tune.guard import Limits, why_not
+from configtron.tune.journal import BEGUN, IN_FORCE, KEPT, LEASED, REPLACED, WRITING, Transaction
+from configtron.tune.plan import advise, changes, follow
 from configtron.tune.pools import for_kernel
 
 # s; a transaction that is to be kept has no lease, and one that is not complete after so long hangs.
 HANG_S = 600.0
+# Changes over one transaction's whole rules: reading it back takes a step each.
+MOST_STEPS = 64
 
 
 @dataclass(frozen=True)
@@ -90,9 +115,9 @@ def apply(
 
 
 def _plan(context: LeaseContext, options: LeaseOptions, plan_file: Path | None) -> tuple[Place, Planned]:
-    if plan_file is None:
-        return options.place, few_changes.planned(context, options) or few_changes.whole(context, options)
-    return _saved_plan(context, plan_file)
+    if plan_file is not None:
+        return _saved_plan(context, plan_file)
+    return options.place, _few_changes(context, options) or _all_changes(context, options)
 
 
 def _saved_plan(context: LeaseContext, path: Path) -> tuple[Place, Planned]:
@@ -118,7 +143,7 @@ def _apply(
     context: LeaseContext, options: LeaseOptions, place: Place, found: Planned, lease_s: float
 ) -> Transaction | None:
     """Apply a plan; where nothing is due, renew the lease of the rules in force, if there are any."""
-    (few_changes.guard if found.over else guard)(found.driver, found.target, judged(found, options.limits))
+    (_guard_few if found.over else guard)(found.driver, found.target, judged(found, options.limits))
     current = context.journal.open_act(found.driver.name, place, context.namespace_of(place), bare=True)
     if found.due_count():
         transaction = apply_rules(
@@ -130,8 +155,8 @@ def _apply(
         return None
     else:
         transaction = _renewed(context, current, lease_s)
-    few_changes.remember(context, found, transaction)
-    return few_changes.with_rules(context, found, transaction)
+    _remember(context, found, transaction)
+    return _with_rules(context, found, transaction)
 
 
 def _renewed(context: LeaseContext, current: Transaction, lease_s: float) -> Transaction:
@@ -226,3 +251,102 @@ def keep_transaction(context: LeaseContext, leased: Transaction) -> Transaction:
     closed = [before.closed(REPLACED, f"transaction {leased.id}", context.now_s())] if before else []
     context.journal.put(kept, *closed)
     return kept
+
+
+def _few_changes(context: LeaseContext, options: LeaseOptions) -> Planned | None:
+    """Return the plan from what is in force to what is wanted; None where all must be read. Errors: as `plan`."""
+    found = context.journal.applied() if _is_whole(options) else None
+    if found is None:
+        return None
+    base, expected = found
+    if not base.prefixes or context.journal.prefix_count() > options.limits.max_prefixes:
+        return None
+    driver = chosen(context, options, Rules())
+    current = context.journal.open_act(driver.name, options.place, context.namespace_of(options.place), bare=True)
+    if current is None or not _is_as_applied(context, base, current, driver):
+        return None
+    if frozen_scopes(context, options, driver) or context.journal.acknowledged():
+        return None
+    part = _planned_part(context.journal, base, driver)
+    return part and replace(part, expected=expected)
+
+
+def _is_whole(options: LeaseOptions) -> bool:
+    """Return whether all that is wanted is to come into force."""
+    return not options.holdback and options.canary >= 1
+
+
+def _is_as_applied(context: LeaseContext, base: AppliedState, current: Transaction, driver: Driver) -> bool:
+    """Return whether a transaction in force is the base's, and the kernel as it was then."""
+    if current.id != base.act or current.status not in IN_FORCE or current.boot != context.boot:
+        return False
+    return isinstance(driver, Stamper) and driver.stamp() == base.stamp
+
+
+def _planned_part(journal: Tuning, base: AppliedState, driver: Driver) -> Planned | None:
+    now, profiles = journal.wanted_profile_of(base.was), for_kernel(journal.wanted_profiles())
+    counts = base.with_profiles(now)
+    used = {name for name, count in counts.items() if count} | {profiles.default} - {""}
+    if base.was.keys() - now.keys() or base.profiles.keys() != used or journal.steps(base.act) >= MOST_STEPS:
+        return None
+    before = {prefix: name for prefix, name in base.was.items() if name is not None}
+    have = replace(profiles, profiles={name: profiles.profiles[name] for name in base.profiles}, prefixes=before)
+    target = replace(have, prefixes=now)
+    advices = advise(driver.name, have, target)
+    return Planned(driver, have, target, advices, 0, {}, journal.measured_damage(), base.act,
+                   journal.prefix_count(), users=counts)  # fmt: skip
+
+
+def _guard_few(_: Driver, target: Rules, limits: Limits) -> None:
+    """Ask the guard. The driver has these very profiles in force, so it reaches them: the operator's limits may be
+    others. Errors: `Refused`, with its first reasons."""
+    wrong = [why for profile in target.profiles.values() for why in why_not(profile, limits)]
+    if wrong:
+        raise Refused("; ".join(wrong[:NAMED]) + (f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""))
+
+
+def _remember(context: LeaseContext, found: Planned, transaction: Transaction) -> None:
+    """Keep a base, if a transaction has in force exactly what was wanted, and the driver has a stamp."""
+    if found.expected and not found.waiting and isinstance(found.driver, Stamper) and transaction.status in IN_FORCE:
+        counts = found.users or prefix_counts(found.target.prefixes)
+        users = {name: counts.get(name, 0) for name in found.target.profiles}
+        base = AppliedState(transaction.id, found.driver.stamp(), users, found.prefixes, {})
+        context.journal.set_applied(base, found.expected)
+
+
+def _with_rules(context: LeaseContext, found: Planned, transaction: Transaction) -> Transaction:
+    """Return a transaction with its rules; after a plan of few changes, prefixes that are read when they are used."""
+    if found.over:
+        prefixes = StoredPrefixes(context.journal.path, transaction.id, found.prefixes)
+        return replace(transaction, rules=replace(found.target, prefixes=prefixes))
+    return transaction if transaction.rules.profiles else context.journal.act(transaction.id) or transaction
+
+
+def _all_changes(context: LeaseContext, options: LeaseOptions) -> Planned:
+    """Return the plan by reading all. Errors: as `plan`."""
+    expected = context.journal.expect_applied() if _is_whole(options) else ""
+    return replace(planned(context, options), expected=expected)
+
+
+@dataclass(frozen=True, eq=False)
+class StoredPrefixes(Mapping[str, str]):
+    """The prefixes of a transaction, so many, which are read from its database at their first use."""
+
+    database: Path
+    transaction: int
+    count: int
+
+    @cached_property
+    def _read(self) -> Mapping[str, str]:
+        with Tuning(self.database, read_only=True) as journal:
+            found = journal.act(self.transaction)
+        return found.rules.prefixes if found else {}
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read)
+
+    def __getitem__(self, prefix: str) -> str:
+        return self._read[prefix]

@@ -10,7 +10,7 @@ Reads as   A record counts as long as that database has an open transaction ther
            whose writer was killed, or whose database is gone, keeps no one out and needs no repair.
 Fails as   `Refused`, with the owner and the next step. Where /run cannot be written, a warning, and no
            database is kept out.
-Differs    from `lock.exclusive_lock`, which belongs to one database and ends with a process: a record lasts as long as
+Differs    from `exclusive_lock`, which belongs to one database and ends with a process: a record lasts as long as
            a transaction.
 Source     lockf(3) advisory locks; SO_NETNS_COOKIE, Linux 5.14.
 """
@@ -30,9 +30,7 @@ from configtron.db.tuning import Tuning
 from configtron.linux.netns import NAMED, cookie
 from configtron.model.errors import BadInput, ConfigtronError, Refused
 from configtron.model.tuning import Place
-from configtron.service.lease.boot_name import RUNTIME, this_boot
-from configtron.service.lease.context import LeaseContext
-from configtron.service.lease.lock import take_lock
+from configtron.service.lease.context import RUNTIME, LeaseContext, take_lock, this_boot
 from configtron.tune.drivers import FOR_TRIALS
 from configtron.tune.journal import OPEN, Transaction
 
@@ -107,7 +105,7 @@ def taken_over(context: LeaseContext, transaction: Transaction) -> bool:
 def release(context: LeaseContext) -> None:
     """Remove this database's records of places where it has no open transaction."""
     transactions = context.journal.acts(*OPEN, bare=True)
-    if any(each.space not in ("", context.namespace) for each in transactions):
+    if not all(map(context.is_within, transactions)):
         return  # its record can only be named from within its namespace
     _remove(_own_path(context), {_record_for(context, "", each.place) for each in transactions})
 

@@ -44,8 +44,7 @@ from configtron.model.protocols import Driver, SocketAssigner
 from configtron.model.tuning import Rules
 from configtron.service.lease import watchdog_process
 from configtron.service.lease.apply_transaction import apply_rules, keep_transaction
-from configtron.service.lease.context import context_of
-from configtron.service.lease.lock import exclusive_lock
+from configtron.service.lease.context import context_of, exclusive_lock
 from configtron.service.lease.options import LeaseOptions
 from configtron.service.lease.planner import chosen, guard
 from configtron.service.lease.recovery import recover_due

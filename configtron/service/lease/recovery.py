@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from configtron.db.tuning import Tuning
 from configtron.model.errors import ConfigtronError
 from configtron.service.lease import watchdog_process
-from configtron.service.lease.context import LeaseContext, context_of, is_gone
-from configtron.service.lease.lock import exclusive_lock
+from configtron.service.lease.context import LeaseContext, context_of, exclusive_lock, is_gone
 from configtron.service.lease.options import LeaseOptions
 from configtron.service.lease.undo import NOT_YET, JournalBehind, forget, note_obstacle, undo
 from configtron.tune.journal import FORGET, GUARD, OPEN, UNDO, UNDOING, WRITING, Transaction, due
@@ -41,8 +40,8 @@ def recover(options: LeaseOptions) -> Recovered:
         context = context_of(journal)
         with exclusive_lock(options.database):
             ended = tuple(recover_due(context))
-            half = [each for each in journal.acts(WRITING, UNDOING) if each.space in ("", context.namespace)]
-            return Recovered(ended, tuple(half))
+            half = tuple(filter(context.is_within, journal.acts(WRITING, UNDOING)))
+            return Recovered(ended, half)
 
 
 def recover_due(context: LeaseContext) -> list[Transaction]:
@@ -75,7 +74,7 @@ def _recover_one(context: LeaseContext, transaction: Transaction) -> Transaction
     gone = is_gone(transaction.place) and step != FORGET
     if step == FORGET:
         return forget(context, transaction, "reboot" if rebooted else "killed before it wrote")
-    if transaction.space not in ("", context.namespace):
+    if not context.is_within(transaction):
         return None
     if step == UNDO or gone:
         return _undo_one(context, transaction, _reason(transaction, gone))

@@ -25,22 +25,19 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from configtron.db.retuned import RetunedPlace
+from configtron.db.tuning import Tuning
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile, Value
-from configtron.model.protocols import Driver, RecordMarker, SocketAssigner
+from configtron.model.protocols import Driver, Mover, RecordMarker, SocketAssigner
 from configtron.model.socket_changes import SocketChange
 from configtron.model.tuning import Place
 from configtron.model.tuning_json import place_text
-from configtron.service.lease.context import LeaseContext
-from configtron.tune.drivers.pidfd_options import (
-    OpenClient,
-    OptionChanger,
-    beyond,
-    lent,
-    open_clients,
-    put,
-)
+from configtron.service.lease.context import LeaseContext, context_of, exclusive_lock
+from configtron.service.lease.options import LeaseOptions
+from configtron.service.lease.planner import usable
+from configtron.tune.drivers.pidfd_options import OpenClient, OptionChanger, beyond, lent, open_clients, put
 from configtron.tune.drivers.socket_options import CONTROL, option_value
+from configtron.tune.journal import IN_FORCE, Transaction
 
 log = logging.getLogger("configtron.tune")
 
@@ -91,7 +88,7 @@ class RetuneCount:
 
 
 class OpenRetuner:
-    """Open connections at one place, by one driver, through one journal. Callers hold `lock.exclusive_lock`.
+    """Open connections at one place, by one driver, through one journal. Callers hold `exclusive_lock`.
 
     marker   marks re-tuned connections where the driver does not; None: no records are read
     """
@@ -234,3 +231,26 @@ def put_back_all(context: LeaseContext, driver: Driver, place: Place) -> None:
         return
     if done.left:
         log.warning("%s: %s", driver.name, done.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Reapplied:
+    """A transaction in force; `connections`: (open ones of clients, those with a profile), None: out of reach."""
+
+    transaction: int
+    driver: str
+    connections: tuple[int, int] | None
+
+
+def reapply(options: LeaseOptions) -> list[Reapplied]:
+    """Apply each transaction in force here to open connections. Errors: `Missing` where a driver cannot act."""
+    with Tuning(options.database) as journal:
+        context = context_of(journal)
+        with exclusive_lock(options.database):
+            return [_reapply(context, each) for each in filter(context.is_here, journal.acts(*IN_FORCE))]
+
+
+def _reapply(context: LeaseContext, transaction: Transaction) -> Reapplied:
+    driver = usable(context.load(transaction.driver, transaction.place), f"transaction {transaction.id}: ")
+    moved = driver.move() if isinstance(driver, Mover) else None
+    return Reapplied(transaction.id, transaction.driver, moved)

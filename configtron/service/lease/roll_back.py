@@ -17,13 +17,12 @@ from configtron.model.tuning import Place
 from configtron.model.tuning_json import place_text
 from configtron.service.lease import watchdog_process
 from configtron.service.lease.apply_transaction import keep_transaction
-from configtron.service.lease.context import LeaseContext, context_of, is_gone
-from configtron.service.lease.lock import exclusive_lock
+from configtron.service.lease.context import LeaseContext, context_of, exclusive_lock, is_gone
+from configtron.service.lease.kernel_rules import others, unjournaled
 from configtron.service.lease.options import AUTO, LeaseOptions, Notice, OnNotice, ignore
 from configtron.service.lease.ownership import taken_over
 from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import REQUESTED, UNJOURNALED, JournalBehind, note_obstacle, revert_unjournaled, undo
-from configtron.service.lease.unjournaled import others, unjournaled
 from configtron.tune.drivers import load
 from configtron.tune.journal import KEPT, LEASED, OPEN, Transaction
 
@@ -117,7 +116,7 @@ def _recovered(context: LeaseContext, options: LeaseOptions, progress: _Progress
     except JournalBehind as error:
         progress.failed.append(str(error))
     for each in context.journal.acts(*OPEN):
-        if each.space in ("", context.namespace) and _is_meant(each, options):
+        if context.is_within(each) and _is_meant(each, options):
             yield each
 
 
@@ -180,8 +179,7 @@ def _readable(options: LeaseOptions) -> list[Transaction]:
 
     def read(journal: Tuning) -> list[Transaction]:
         context = context_of(journal)
-        ours = [each for each in journal.acts(*OPEN, bare=True)
-                if each.boot == context.boot and each.space in ("", context.namespace)]  # fmt: skip
+        ours = filter(context.is_here, journal.acts(*OPEN, bare=True))
         return [each for each in ours if _is_meant(each, options) and not taken_over(context, each)]
 
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Results of the lease engine as rows (JSON Lines, CSV, tables) and as closing lines for the operator.
+"""Results of the lease engine, plans and events too, as rows (JSON Lines, CSV, tables) and as lines for the operator.
 
 Rows are records: their keys keep their meaning (`docs/formats.md`). Commands in lines are written
 `configtron tune ...`, without `--db`.
@@ -7,28 +7,37 @@ Rows are records: their keys keep their meaning (`docs/formats.md`). Commands in
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO, cast
 
+from configtron.model.counting import count_of
 from configtron.model.knobs import KNOBS
-from configtron.model.nouns import Profile
+from configtron.model.nouns import Profile, Value
 from configtron.model.records import Json, pairs_form, value_form
 from configtron.model.tuning import Place
 from configtron.model.tuning_json import place_of, place_text, settings_text
+from configtron.report.files import visible
+from configtron.report.tuning import write_rows
+from configtron.service.lease.plan_file import advice_form, lines
+from configtron.service.lease.planner import DUE, Planned, PlanReport
+from configtron.tune.plan import OF_PROFILE, WHOLE, Advice
 
 if TYPE_CHECKING:
     from configtron.service.lease.apply_transaction import Applied
     from configtron.service.lease.doctor import Examined, KnobSupport
-    from configtron.service.lease.open_connections import Reapplied
     from configtron.service.lease.recovery import Recovered
-    from configtron.service.lease.roll_back import Closed, RolledBack
-    from configtron.service.lease.status_report import StatusReport, VerifyReport
-    from configtron.service.lease.transaction_log import LoggedTransaction
+    from configtron.service.lease.retuning import Reapplied
+    from configtron.service.lease.roll_back import RolledBack
+    from configtron.service.lease.status_report import LoggedTransaction, StatusReport, VerifyReport
     from configtron.service.lease.wanted_rules import StoredRules
+    from configtron.service.lease.watcher import WatchEvent
     from configtron.tune.pools import Routing
 
+log = logging.getLogger("configtron.tune")
 Row = dict[str, Json]
 
 STATUS_COLUMNS = (
@@ -48,11 +57,18 @@ PROFILE_COLUMNS = ("profile", "settings", "prefixes", "default", "owner")
 SETTING_COLUMNS = ("profile", "knob", "value", "unit", "note")
 PREFIX_COLUMNS = ("prefix", "profile", "owner")
 CLIENT_COLUMNS = ("address", "prefix", "profile", "settings")
+PLAN_COLUMNS = ("id", "scope", "knob", "was", "to", "state")
+EVENT_COLUMNS = ("at", "event", "act", "driver", "scope", "was", "found")
 
-# Up to so many prefixes that differ alike, as behind a gateway that changed, are rows of their own; more are one row.
+# Up to so many prefixes that change or differ alike, as behind a gateway that changed, are rows of their own; more are
+# one row.
 SINGLY = 8
 FOLLOWS = "its routes follow a change of gateway only while `configtron tune watch` runs"
 NOTHING_HERE = "nothing of ours is in force here"
+
+
+def _row(columns: Sequence[str], *cells: Json) -> Row:
+    return dict(zip(columns, cells, strict=True))
 
 
 def apply_rows(applied: Applied) -> list[Row]:
@@ -61,9 +77,8 @@ def apply_rows(applied: Applied) -> list[Row]:
         return [{"act": None, "status": "frozen", "driver": applied.driver}]
     if (one := applied.transaction) is None:
         return []
-    row = (one.id, one.status, one.driver, applied.changes, len(one.rules.profiles), len(one.rules.prefixes), one.held,
-           one.lease_s)  # fmt: skip
-    return [dict(zip(APPLY_COLUMNS, row, strict=True))]
+    counts = len(one.rules.profiles), len(one.rules.prefixes)
+    return [_row(APPLY_COLUMNS, one.id, one.status, one.driver, applied.changes, *counts, one.held, one.lease_s)]
 
 
 def apply_lines(applied: Applied) -> list[str]:
@@ -79,7 +94,7 @@ def _applied_text(applied: Applied) -> str:
     one = applied.transaction
     if one is None:
         return "nothing to change, and nothing is in force"
-    done = _many(applied.changes, "change") if applied.changes else "nothing to change"
+    done = count_of(applied.changes, "change") if applied.changes else "nothing to change"
     if not one.lease_s:
         kept = f"transaction {one.id}: {done}; kept. Take it back: configtron tune rollback"
         return f"{kept}; {FOLLOWS}" if applied.needs_watch else kept
@@ -87,28 +102,17 @@ def _applied_text(applied: Applied) -> str:
     return f"{lease} (configtron tune watch) or kept (configtron tune rollback --keep)"
 
 
-def _many(count: int, noun: str, plural: str = "s") -> str:
-    return f"{count} {noun}{'' if count == 1 else plural}"
-
-
 def rollback_rows(done: RolledBack) -> Iterator[Row]:
     """Yield the closed transactions, the removed state without a journal, and the state that stays."""
-    yield from map(_closed_row, done.closed)
-    yield from (_rollback_row(None, driver, "unjournaled", "undone", what) for driver, what in done.unjournaled)
-    yield from (_rollback_row(None, driver, "", "left", line) for driver, line in done.left)
-
-
-def _closed_row(closed: Closed) -> Row:
-    """Return the row of a transaction, with the result for open connections."""
-    before, after, restored = closed
-    row = _rollback_row(before.id, before.driver, before.status, after.status, after.why)
-    if restored is not None:
-        row |= {"connections": restored.connections, "restored": restored.restored, "carrying": dict(restored.left)}
-    return row
-
-
-def _rollback_row(*cells: Json) -> Row:
-    return dict(zip(ROLLBACK_COLUMNS, cells, strict=True))
+    for before, after, restored in done.closed:
+        row = _row(ROLLBACK_COLUMNS, before.id, before.driver, before.status, after.status, after.why)
+        if restored is not None:
+            row |= {"connections": restored.connections, "restored": restored.restored, "carrying": dict(restored.left)}
+        yield row
+    for driver, what in done.unjournaled:
+        yield _row(ROLLBACK_COLUMNS, None, driver, "unjournaled", "undone", what)
+    for driver, line in done.left:
+        yield _row(ROLLBACK_COLUMNS, None, driver, "", "left", line)
 
 
 def follow_lines(done: RolledBack) -> list[str]:
@@ -142,13 +146,12 @@ def reapply_rows(done: Sequence[Reapplied]) -> Iterator[Row]:
     for each in done:
         served, moved = each.connections or (None, None)
         about = "" if each.connections is not None else "does not reach open connections"
-        yield {"act": each.transaction, "driver": each.driver, "served": served, "moved": moved, "about": about}
+        yield _row(REAPPLY_COLUMNS, each.transaction, each.driver, served, moved, about)
 
 
 def recover_rows(done: Recovered) -> list[Row]:
     """Return the transactions that were undone."""
-    rows = [(each.id, each.driver, each.status, each.why) for each in done.ended]
-    return [dict(zip(RECOVER_COLUMNS, row, strict=True)) for row in rows]
+    return [_row(RECOVER_COLUMNS, each.id, each.driver, each.status, each.why) for each in done.ended]
 
 
 def recover_lines(done: Recovered) -> list[str]:
@@ -210,15 +213,14 @@ def _end_text(logged: LoggedTransaction) -> str:
 def log_rows(logged: Iterable[LoggedTransaction]) -> Iterator[Row]:
     """Yield a row a transaction."""
     for one, ended_s_ago in logged:
-        row = (one.id, one.driver, one.begun_at, one.status, ended_s_ago, one.why)
-        yield {**dict(zip(LOG_COLUMNS, row, strict=True)), "kind": "log", "place": place_text(one.place)}
+        row = _row(LOG_COLUMNS, one.id, one.driver, one.begun_at, one.status, ended_s_ago, one.why)
+        yield {**row, "kind": "log", "place": place_text(one.place)}
 
 
 def difference_rows(report: VerifyReport) -> list[Row]:
     """Return a row a difference; answers about many prefixes that differ alike are one row."""
     rows = [
-        _difference(one.transaction, one.driver, one.scope, one.knob, value_form(one.applied), value_form(one.found))
-        for one in report.differences
+        _row(VERIFY_COLUMNS, *one[:4], value_form(one.applied), value_form(one.found)) for one in report.differences
     ]
     for act, answers in report.answers:
         alike: dict[tuple[str, str, str], list[str]] = {}
@@ -227,12 +229,8 @@ def difference_rows(report: VerifyReport) -> list[Row]:
         for ends, scopes in alike.items():
             many = len(scopes) > SINGLY
             for scope in [f"{len(scopes)} prefixes, e.g. {scopes[0]}"] if many else scopes:
-                rows.append(_difference(act.id, act.driver, scope, *ends))
+                rows.append(_row(VERIFY_COLUMNS, act.id, act.driver, scope, *ends))
     return rows
-
-
-def _difference(*cells: Json) -> Row:
-    return dict(zip(VERIFY_COLUMNS, cells, strict=True))
 
 
 def unasked_rows(report: VerifyReport) -> Iterator[Row]:
@@ -244,13 +242,13 @@ def unasked_rows(report: VerifyReport) -> Iterator[Row]:
 
 def verify_lines(report: VerifyReport, differences: int) -> Iterator[str]:
     """Yield how much was read back, and the rules that the kernel gives no answer about."""
-    prefixes = _many(report.prefixes, "prefix", "es")
+    prefixes = count_of(report.prefixes, "prefix")
     asked = "".join(
-        f", {_many(each.asked, 'client')} of {_many(each.prefixes, 'prefix', 'es')} asked about"
+        f", {count_of(each.asked, 'client')} of {count_of(each.prefixes, 'prefix')} asked about"
         for _, each in report.answers
     )
-    result = f"{_many(report.transactions, 'transaction')}, {prefixes} read back{asked}"
-    yield f"{result}: {_many(differences, 'difference')}" if report.transactions else NOTHING_HERE
+    result = f"{count_of(report.transactions, 'transaction')}, {prefixes} read back{asked}"
+    yield f"{result}: {count_of(differences, 'difference')}" if report.transactions else NOTHING_HERE
     for act, answers in report.answers:
         yield from (f"transaction {act.id} ({act.driver}): {line}" for line in answers.unasked)
 
@@ -263,12 +261,9 @@ def driver_rows(drivers: Sequence[Examined]) -> list[Row]:
 def knob_rows(knobs: Sequence[KnobSupport]) -> list[Row]:
     """Return a row a knob: which driver would set it, how far that reaches, which others would."""
     return [
-        {
-            "kind": "knob", "knob": one.knob, "by": one.driver, "per": one.per, "takes": one.takes,
-            "else": ", ".join(one.others), "instead_of": ", ".join(one.instead_of), "note": one.note,
-        }
+        {"kind": "knob", **_row(KNOB_COLUMNS, *one[:4], ", ".join(one.others), ", ".join(one.instead_of), one.note)}
         for one in knobs
-    ]  # fmt: skip
+    ]
 
 
 def unset_rows(knobs: Iterable[Row]) -> list[Row]:
@@ -313,11 +308,107 @@ def setting_rows(profile: Profile) -> list[Row]:
 
 def prefix_rows(found: StoredRules) -> list[Row]:
     """Return a row a prefix, in the order of addresses, and the default."""
-    return [dict(zip(PREFIX_COLUMNS, row, strict=True)) for row in found.prefixes()]
+    return [_row(PREFIX_COLUMNS, *row) for row in found.prefixes()]
 
 
 def client_rows(answers: Iterable[tuple[str, str, Profile]]) -> Iterator[Row]:
     """Yield a row for each (address, its prefix, the profile that a client there gets)."""
     for address, prefix, profile in answers:
-        text = settings_text(profile.settings)
-        yield {"address": address, "prefix": prefix, "profile": profile.name, "settings": text}
+        yield _row(CLIENT_COLUMNS, address, prefix, profile.name, settings_text(profile.settings))
+
+
+def plan_rows(
+    found: Planned, place: Place, form: str, *, everything: bool, refused: Collection[str] = ()
+) -> Iterator[Row]:
+    """Yield what would change, in the form of "jsonl", "csv" or "table".
+
+    everything  acknowledged and frozen too
+    refused     profiles that the guard refuses; a table marks their rows, and those of the clients they are for
+    """
+    if form == "jsonl":
+        return iter(lines(found, place))
+    if form == "csv":
+        shown = found.shown(everything=everything)
+        return (advice_form(advice, state, found.untouched) for advice, state in shown)
+    return _plan_table(found, everything, refused)
+
+
+def _plan_table(found: Planned, everything: bool, refused: Collection[str]) -> Iterator[Row]:
+    """Yield advice for people: many prefixes that change alike are one row."""
+    alike: dict[tuple[object, ...], list[Row]] = {}
+    counts: Counter[tuple[object, ...]] = Counter()
+    for advice, state in found.shown(everything=everything):
+        if state == DUE and (advice.scope.removeprefix(OF_PROFILE) if _sets_knob(advice) else advice.to) in refused:
+            state = "refused"
+        one = "/" in advice.scope and (advice.was, advice.to, state)
+        key: tuple[object, ...] = one or (advice.scope, advice.knob)
+        counts[key] += 1
+        if counts[key] > SINGLY + 1:
+            continue
+        row = advice._asdict() if one else _shown(advice_form(advice, state, found.untouched))
+        row["state"] = state
+        alike.setdefault(key, []).append(row)
+    for kind, rows in alike.items():
+        if len(rows) > SINGLY:
+            yield {**rows[0], "id": "", "scope": f"{counts[kind]} prefixes, e.g. {rows[0]['scope']}"}
+        else:
+            yield from (_with_id(row) for row in rows)
+
+
+def _sets_knob(advice: Advice) -> bool:
+    """Return whether an advice changes a knob of a profile, not which profile clients have."""
+    return advice.scope.startswith(OF_PROFILE) and advice.knob != WHOLE
+
+
+def _shown(row: Row) -> Row:
+    """Return a row for people: where no rule of ours is in force, what the kernel has."""
+    return {**row, "was": f"{row['now']} (the kernel's)"} if "now" in row else row
+
+
+def _with_id(row: Row) -> Row:
+    """Return a row with its id, a hash that is computed only for what is shown."""
+    if "id" in row:
+        return row
+    ends = (cast(Value | None, row["was"]), cast(Value | None, row["to"]))
+    return {**row, "id": Advice(str(row["driver"]), str(row["scope"]), str(row["knob"]), *ends).id}
+
+
+def plan_summary(found: Planned, refused: Collection[str] = ()) -> str:
+    """Return how many changes are due, acknowledged and frozen, and what the guard refuses, in one line."""
+    counts = found.counts()
+    parts = [f"{counts[state]} {state}" for state in ("due", "muted", "frozen") if counts[state]]
+    if counts["frozen"]:
+        parts[-1] += " (external changes; see configtron tune status)"
+    if not (found.advices or found.have.profiles):
+        parts = ["nothing to change: no client has a profile yet (configtron tune profile set, prefix set)"]
+    stopped = f"; profiles refused: {', '.join(sorted(refused))}" if refused else ""
+    held = f"; {count_of(found.held, 'prefix')} in the control group" if found.held else ""
+    return f"plan by {found.driver.name}: {', '.join(parts) or 'nothing to change'}{held}{stopped}; nothing was written"
+
+
+def obstacle_lines(report: PlanReport) -> list[str]:
+    """Return what is under way, and which other database would make `apply` refuse."""
+    under_way = [
+        f"transaction {number} is under way, or was left half done: configtron tune recover"
+        for number in report.unfinished
+    ]
+    return [*under_way, *([f"apply will be refused: {report.owner}"] if report.owner else [])]
+
+
+class EventWriter:
+    """Write events as rows; the first ones with a header."""
+
+    def __init__(self, form: str, out: TextIO) -> None:
+        self._form, self._out, self._header = form, out, True
+
+    def write(self, events: list[WatchEvent]) -> None:
+        """Write the events of one turn, and log those that do not go to a terminal's table."""
+        if self._form != "table" or self._out is not sys.stdout:
+            for event in events:
+                log.warning("%s", event.text)
+        if self._form == "table":
+            self._out.writelines(visible(event.text) + "\n" for event in events)
+        else:
+            write_rows(self._form, EVENT_COLUMNS, [event.form() for event in events], self._out, header=self._header)
+        self._header = False
+        self._out.flush()

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Status and verify: compare the rules in the journal with those that read back from the kernel. Write nothing."""
+"""Status, verify and history: the journal, and how the rules in it differ from those in the kernel. Write nothing."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 from configtron.db.read_only import read_only
 from configtron.db.tuning import Frozen, Tuning
@@ -17,12 +19,10 @@ from configtron.model.protocols import Asker, PlanReader, RefusalCounter
 from configtron.model.tuning import Answers, Place, Rules, prefix_counts
 from configtron.model.tuning_json import place_of
 from configtron.service.lease.context import LeaseContext, context_of
-from configtron.service.lease.kernel_rules import in_force
+from configtron.service.lease.kernel_rules import in_force, unjournaled
 from configtron.service.lease.options import LeaseOptions
 from configtron.service.lease.planner import usable
 from configtron.service.lease.processes import alive
-from configtron.service.lease.transaction_log import LoggedTransaction, last_ended
-from configtron.service.lease.unjournaled import unjournaled
 from configtron.tune.journal import IN_FORCE, LEASED, OPEN, Transaction
 from configtron.tune.plan import advise
 from configtron.tune.rules import prefix_changes
@@ -86,7 +86,7 @@ def _about(context: LeaseContext, transaction: Transaction, left: float | None, 
     """Return remarks on a transaction for the operator, beside its comparison with the kernel."""
     if transaction.boot != context.boot:
         return "of an earlier boot: nothing of it is in force"
-    if transaction.space not in ("", context.namespace):
+    if not context.is_within(transaction):
         return f"in another network namespace, {transaction.space}"
     if transaction.status not in IN_FORCE:
         return transaction.why or "under way, or left behind: configtron tune recover"
@@ -97,7 +97,7 @@ def _about(context: LeaseContext, transaction: Transaction, left: float | None, 
 
 def _compared(context: LeaseContext, transaction: Transaction) -> tuple[int | None, str]:
     """Return the number of prefixes that read back as applied (None: not compared), and the differences."""
-    if not _is_here(context, transaction) or transaction.status not in IN_FORCE:
+    if not context.is_here(transaction) or transaction.status not in IN_FORCE:
         return None, ""
     rules = transaction.rules
     try:
@@ -126,7 +126,7 @@ def _as_applied(rules: Rules, found: Rules, same: Collection[str]) -> int:
 
 def _plan_in_force(context: LeaseContext, transaction: Transaction) -> str:
     """Return the plan that the driver draws by, in a few words; "" where none is in force or it cannot be read."""
-    if not _is_here(context, transaction) or transaction.status not in IN_FORCE:
+    if not context.is_here(transaction) or transaction.status not in IN_FORCE:
         return ""
     try:
         driver = context.load(transaction.driver, transaction.place)
@@ -142,10 +142,6 @@ def _plan_in_force(context: LeaseContext, transaction: Transaction) -> str:
     return f"epoch {state.epoch}: {state.classes} classes assigned, control group {state.holdback / PARTS:.1%}, {lease}"
 
 
-def _is_here(context: LeaseContext, transaction: Transaction) -> bool:
-    return transaction.boot == context.boot and transaction.space in ("", context.namespace)
-
-
 def _unjournaled(context: LeaseContext, place: Place) -> Iterator[tuple[str, str, str]]:
     if is_absent(place.netns):
         return
@@ -159,8 +155,7 @@ def _frozen(journal: Tuning) -> Iterator[tuple[Frozen, bool]]:
         yield frozen, (frozen.driver, place_of(frozen.place), frozen.space) in ours
 
 
-@dataclass(frozen=True, slots=True)
-class ReadBackDifference:
+class ReadBackDifference(NamedTuple):
     """A knob that does not read back as applied. scope "connections": the kernel refused it there."""
 
     transaction: int
@@ -186,7 +181,7 @@ def verify(options: LeaseOptions) -> VerifyReport:
 
     def read(journal: Tuning) -> VerifyReport:
         context = context_of(journal)
-        here = [each for each in journal.acts(*IN_FORCE) if _is_here(context, each)]
+        here = list(filter(context.is_here, journal.acts(*IN_FORCE)))
         differences = tuple(found for each in here for found in _differences(context, each))
         answers = tuple((each, found) for each in here if (found := _answers(context, each)) is not None)
         return VerifyReport(len(here), sum(len(each.rules.prefixes) for each in here), differences, answers)
@@ -207,3 +202,34 @@ def _differences(context: LeaseContext, transaction: Transaction) -> Iterator[Re
     if isinstance(driver, RefusalCounter):
         for knob, (count, why) in driver.refusals().items():
             yield ReadBackDifference(number, name, "connections", knob, None, f"refused {count} times: {why}")
+
+
+class LoggedTransaction(NamedTuple):
+    """A transaction, without its rules. ended_s_ago: None while it is open, and where the end is not known: that of an
+    earlier boot."""
+
+    transaction: Transaction
+    ended_s_ago: float | None
+
+
+def history(database: Path) -> list[LoggedTransaction]:
+    """Return all transactions, newest first. Write nothing."""
+    return read_only(database, history_of)
+
+
+def history_of(journal: Tuning) -> list[LoggedTransaction]:
+    """Return all transactions of an open journal, newest first."""
+    context = context_of(journal)
+    boot, now_s = context.boot, context.now_s()
+    return [LoggedTransaction(each, _ended_s_ago(each, boot, now_s)) for each in reversed(journal.acts(bare=True))]
+
+
+def last_ended(journal: Tuning) -> LoggedTransaction | None:
+    """Return the transaction that ended last in this boot, the newest of several; None if none did."""
+    ended = [each for each in history_of(journal) if each.ended_s_ago is not None]
+    return min(ended, key=lambda each: each.ended_s_ago or 0.0, default=None)
+
+
+def _ended_s_ago(transaction: Transaction, boot: str, now_s: float) -> float | None:
+    is_known = transaction.status not in OPEN and transaction.boot == boot and 0 < transaction.expires_s <= now_s
+    return round(now_s - transaction.expires_s, 1) if is_known else None

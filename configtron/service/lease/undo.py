@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Undo apply transactions: revert the driver, restore open connections, close the journal (`tune/journal.py`).
 
-Callers hold `lock.exclusive_lock`. Each function commits a step to the journal before it takes the step.
+Callers hold `exclusive_lock`. Each function commits a step to the journal before it takes the step.
 """
 
 from __future__ import annotations

@@ -23,9 +23,8 @@ from configtron.db.read_only import read_only
 from configtron.db.tuning import Tuning
 from configtron.model.errors import DONE, BadInput, ConfigtronError, Refused
 from configtron.model.tuning import Rules
-from configtron.service.lease.context import context_of, is_gone
+from configtron.service.lease.context import context_of, exclusive_lock, is_gone, lock_holder
 from configtron.service.lease.kernel_rules import write
-from configtron.service.lease.lock import exclusive_lock, lock_holder
 from configtron.service.lease.ownership import release_database
 from configtron.service.lease.processes import end, used
 from configtron.service.lease.recovery import recover_due

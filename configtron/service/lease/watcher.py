@@ -17,8 +17,7 @@ from configtron.model.protocols import Asker, Driver, Follower, Listener
 from configtron.model.records import Json
 from configtron.model.tuning import Difference, Rules
 from configtron.model.tuning_json import value_text
-from configtron.service.lease.context import LeaseContext, context_of
-from configtron.service.lease.lock import exclusive_lock
+from configtron.service.lease.context import LeaseContext, context_of, exclusive_lock
 from configtron.service.lease.options import LeaseOptions, Notice, OnNotice, ignore
 from configtron.service.lease.recovery import recover_due
 from configtron.tune.journal import LEASED, Transaction
@@ -32,9 +31,6 @@ RENEW_BELOW = 2 / 3
 TURN_S = 0.25
 # Up to so many prefixes that were changed alike are events of their own.
 SINGLY = 8
-
-
-EVENT_COLUMNS = ("at", "event", "act", "driver", "scope", "was", "found")
 
 
 class WatchEvent(NamedTuple):
@@ -151,7 +147,7 @@ class Watcher:
             del self._watched[number]
         for number in numbers.keys() - self._watched.keys():
             each = context.journal.act(number)
-            if each is not None and each.boot == context.boot and each.space in ("", context.namespace):
+            if each is not None and context.is_here(each):
                 self._watched[number] = _InForce(each, context.load(each.driver, each.place))
 
     def _look(self, one: _InForce) -> list[WatchEvent]:

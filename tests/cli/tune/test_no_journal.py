@@ -17,8 +17,7 @@ from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
 from configtron.service.lease import watchdog, watchdog_process
 from configtron.service.lease.apply_transaction import apply_rules
-from configtron.service.lease.context import LeaseContext, context_of
-from configtron.service.lease.lock import exclusive_lock, lock_path
+from configtron.service.lease.context import LeaseContext, context_of, exclusive_lock, lock_path
 from configtron.service.lease.processes import ended
 from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import JournalBehind

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.service.lease.boot_name import this_boot
+from configtron.service.lease.context import this_boot
 
 HOST, CONTAINER = "7443d67d-2b4a-41a1-bcce-4be86afa0ef2", "e04a327d-8a32-4f5d-ad8a-ee7a47d7432c"
 
@@ -61,7 +61,7 @@ def test_without_the_folder_it_is_the_kernels(runtime: Path, tmp_path: Path) -> 
 def test_two_views_of_proc_in_one_container(tmp_path: Path) -> None:
     """In a mount namespace: an id bound over the kernel's, as a container's manager does, and /proc mounted anew."""
     (tmp_path / "id").write_text(CONTAINER + "\n")
-    ask = f"{sys.executable} -c 'from configtron.service.lease.boot_name import this_boot; print(this_boot())'"
+    ask = f"{sys.executable} -c 'from configtron.service.lease.context import this_boot; print(this_boot())'"
     steps = (
         "mount -t tmpfs none /run",
         "mkdir /run/configtron-tune",

@@ -19,8 +19,7 @@ from configtron.model.errors import Missing, Refused
 from configtron.model.tuning import Place, Rules
 from configtron.service.lease import watchdog, watchdog_process
 from configtron.service.lease.apply_transaction import apply_rules
-from configtron.service.lease.context import LeaseContext, context_of
-from configtron.service.lease.lock import exclusive_lock, lock_holder, lock_path
+from configtron.service.lease.context import LeaseContext, context_of, exclusive_lock, lock_holder, lock_path
 from configtron.service.lease.processes import alive, end, ended, named, this_process, used
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import BEGUN, KEPT, LEASED, UNDONE, WRITING, Transaction

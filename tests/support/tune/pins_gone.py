@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from configtron.linux.libbpf import call
 from configtron.model.tuning import Place, Rules
-from configtron.service.lease.unjournaled import marked_state
+from configtron.service.lease.kernel_rules import marked_state
 from configtron.tune.drivers.bpf import controls, pins
 from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.rules import after
