@@ -36,19 +36,16 @@ def test_devices(agent: str, device: str) -> None:
 TAIL = '[21/Nov/2026:14:00:00 +0000] "GET / HTTP/1.1" 200 512 "-" "curl/7.88.1"'
 
 
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        (f"192.0.2.7 - - {TAIL}", LogLine("192.0.2.7", "curl/7.88.1")),
-        (f"2001:db8::7 - frank {TAIL}", LogLine("2001:db8::7", "curl/7.88.1")),
-        (f"www.example.com:443 192.0.2.7 - - {TAIL}", LogLine("192.0.2.7", "curl/7.88.1")),
-        (f"192.0.2.7 - - {TAIL} extra 0.003", LogLine("192.0.2.7", "curl/7.88.1")),
-        (r'192.0.2.7 - - [x] "GET /\"a HTTP/1.1" 404 - "http://b/" "a \"b\" c"', LogLine("192.0.2.7", r"a \"b\" c")),
-        (r'192.0.2.7 - - [x] "\x16\x03" 400 150 "-" "-"', LogLine("192.0.2.7", "")),
-        ('192.0.2.7 - - [x] "GET / HTTP/1.1" 200 512', None),
-        ("", None), ("{}", None), ("# a comment", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("line", "found"), [
+    (f"192.0.2.7 - - {TAIL}", LogLine("192.0.2.7", "curl/7.88.1")),
+    (f"2001:db8::7 - frank {TAIL}", LogLine("2001:db8::7", "curl/7.88.1")),
+    (f"www.example.com:443 192.0.2.7 - - {TAIL}", LogLine("192.0.2.7", "curl/7.88.1")),
+    (f"192.0.2.7 - - {TAIL} extra 0.003", LogLine("192.0.2.7", "curl/7.88.1")),
+    (r'192.0.2.7 - - [x] "GET /\"a HTTP/1.1" 404 - "http://b/" "a \"b\" c"', LogLine("192.0.2.7", r"a \"b\" c")),
+    (r'192.0.2.7 - - [x] "\x16\x03" 400 150 "-" "-"', LogLine("192.0.2.7", "")),
+    ('192.0.2.7 - - [x] "GET / HTTP/1.1" 200 512', None),
+    ("", None), ("{}", None), ("# a comment", None),
+])  # fmt: skip
 def test_lines(line: str, found: LogLine | None) -> None:
     assert logged(line) == found
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import struct
 from ipaddress import ip_address
-from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,6 +17,7 @@ from configtron.fingerprint.features import FEATURES, AddressFacts, free_rate, o
 from configtron.fingerprint.tcp_info import UNPACED, Socket, TcpInfo, info_of, socket_of
 from configtron.linux.netlink import messages
 from configtron.linux.sock_diag import MESSAGE, parse
+from tests.support import ROOT
 
 SENDER = TcpInfo(
     50_000, 4_000, 3, 1_000, 48_000, 200, 1_250_000, 204_000, 4_000, 1, False, reordering=3, snd_wnd=65_536
@@ -42,77 +43,61 @@ def test_a_sender() -> None:
     assert dict(seen.unknown) == PACKETS and (seen.source, seen.at_ns, seen.remote) == ("socket", 17, "198.51.100.77")
 
 
-def test_an_application_that_holds_back_leaves_a_bound_unless_bbr_measured() -> None:
-    held = SENDER._replace(app_limited=True)
-    assert of_socket(socket(held), 0, KNOWN).bounded
-    measured = of_socket(socket(held, bbr=2_500_000), 0, KNOWN)
-    assert not measured.bounded and measured.context.bandwidth_kbps == 20_000
-    assert measured.context.delivery_kbps == 10_000
+def changed(**more: Any) -> Socket:
+    return socket(SENDER._replace(**more))
 
 
-@pytest.mark.parametrize(
-    ("more", "kbps", "bounded"),
-    [
-        ({"app_limited": True}, 10_000, True),
-        # Paced to 200 Mbit/s by its application, over a fast hop: 21 Gbit/s a burst, which the kernel calls unlimited.
-        ({"delivery_rate": 2_619_320_000, "min_rtt_us": 6, "pacing_rate": 25_000_000, "max_pacing_rate": 25_000_000},
-         200_000, True),
-        ({"delivery_rate": 24_900_000, "min_rtt_us": 6, "pacing_rate": 25_000_000, "max_pacing_rate": 25_000_000},
-         199_200, True),
-        ({"delivery_rate": 9_000_000, "min_rtt_us": 6, "pacing_rate": 3_000_000, "max_pacing_rate": UNPACED},
-         24_000, True),
-        ({"pacing_rate": 3_000_000, "max_pacing_rate": UNPACED}, 10_000, False),
-        ({"busy_us": 100_000, "rwnd_limited_us": 40_000}, 10_000, True),
-        ({"busy_us": 100_000, "sndbuf_limited_us": 40_000}, 10_000, True),
-        ({"busy_us": 100_000, "rwnd_limited_us": 4_000, "sndbuf_limited_us": 4_000}, 10_000, False),
-    ],
-)  # fmt: skip
-def test_a_rate_is_the_paths_only_where_nothing_else_held_back(
-    more: dict[str, int], kbps: float, bounded: bool
-) -> None:
-    seen = of_socket(socket(SENDER._replace(**more)), 0, KNOWN)  # type: ignore[arg-type]
-    assert (seen.context.bandwidth_kbps, seen.bounded) == (kbps, bounded)
+PACED = {"pacing_rate": 25_000_000, "max_pacing_rate": 25_000_000, "min_rtt_us": 6}
+UNBOUND = {"pacing_rate": 3_000_000, "max_pacing_rate": UNPACED}
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        # A page of 186 bytes over loopback: 351 Mbit/s and more.
-        {"bytes_sent": 186, "bytes_retrans": 0, "data_segs_out": 1, "delivery_rate": 43_875_000, "min_rtt_us": 8},
-        # A first flight into a long path, delivered at once.
-        {"bytes_sent": 80_000, "bytes_retrans": 0, "delivery_rate": 50_000_000, "min_rtt_us": 100_000},
-    ],
-)
+@pytest.mark.parametrize(("seen", "kbps", "bounded"), [
+    (changed(app_limited=True), 10_000, True),
+    # BBR measured, or a free rate stands from before
+    (changed(app_limited=True)._replace(bbr_rate=2_500_000), 20_000, False),
+    (changed(app_limited=True)._replace(best_rate=5_000_000), 40_000, False),
+    # paced to 200 Mbit/s by its application, over a fast hop: 21 Gbit/s a burst, which the kernel calls unlimited
+    (changed(delivery_rate=2_619_320_000, **PACED), 200_000, True),
+    (changed(delivery_rate=24_900_000, **PACED), 199_200, True),
+    (changed(delivery_rate=9_000_000, min_rtt_us=6, **UNBOUND), 24_000, True),
+    (changed(**UNBOUND), 10_000, False),
+    (changed(busy_us=100_000, rwnd_limited_us=40_000), 10_000, True),
+    (changed(busy_us=100_000, sndbuf_limited_us=40_000), 10_000, True),
+    (changed(busy_us=100_000, rwnd_limited_us=4_000, sndbuf_limited_us=4_000), 10_000, False),
+])  # fmt: skip
+def test_a_rate_is_the_paths_only_where_nothing_else_held_back(seen: Socket, kbps: float, bounded: bool) -> None:
+    found = of_socket(seen, 0, KNOWN)
+    assert (found.context.bandwidth_kbps, found.bounded) == (kbps, bounded)
+    assert found.context.delivery_kbps == seen.info.delivery_rate * 8 / 1e3
+    assert not seen.best_rate or free_rate(seen) == seen.best_rate and free_rate(socket()) == SENDER.delivery_rate
+
+
+@pytest.mark.parametrize("more", [
+    # a page of 186 bytes over loopback: 351 Mbit/s and more
+    {"bytes_sent": 186, "bytes_retrans": 0, "data_segs_out": 1, "delivery_rate": 43_875_000, "min_rtt_us": 8},
+    # a first flight into a long path, delivered at once
+    {"bytes_sent": 80_000, "bytes_retrans": 0, "delivery_rate": 50_000_000, "min_rtt_us": 100_000},
+])  # fmt: skip
 def test_a_burst_is_no_rate_of_a_path(more: dict[str, int]) -> None:
-    seen = of_socket(socket(SENDER._replace(bytes_received=0, **more)), 0, KNOWN)  # type: ignore[arg-type]
+    seen = of_socket(changed(bytes_received=0, **more), 0, KNOWN)
     assert seen.context.bandwidth_kbps is None and not seen.bounded
     assert dict(seen.unknown)["bandwidth_kbps"] == "too-short"
     assert seen.context.delivery_kbps == more["delivery_rate"] * 8 / 1e3
 
 
-def test_the_largest_free_rate_of_a_socket_stands() -> None:
-    held = socket(SENDER._replace(app_limited=True))._replace(best_rate=5_000_000)
-    seen = of_socket(held, 0, KNOWN)
-    assert (seen.context.bandwidth_kbps, seen.bounded, seen.context.delivery_kbps) == (40_000, False, 10_000)
-    assert free_rate(held) == 5_000_000 and free_rate(socket()) == SENDER.delivery_rate
+RATES, UNWINDOWED = ("bandwidth_kbps", "delivery_kbps"), {"window_bytes": "not-in-kernel"}
 
 
-@pytest.mark.parametrize(
-    ("info", "reasons"),
-    [
-        (TcpInfo(bytes_received=900_000, bytes_sent=100, data_segs_out=1, rtt_us=9, min_rtt_us=9, delivery_rate=5),
-         dict.fromkeys(("bandwidth_kbps", "delivery_kbps", "queue_ms", "reordering"), "receives")
-         | {"window_bytes": "not-in-kernel"}),
-        (TcpInfo(), {"rtt_ms": "no-sample", "min_rtt_ms": "no-sample", "jitter_ms": "no-sample", "loss": "no-data",
-                     "bandwidth_kbps": "no-data", "delivery_kbps": "no-data", "queue_ms": "no-data",
-                     "reordering": "no-data", "window_bytes": "not-in-kernel"}),
-        (SENDER._replace(delivery_rate=0), {"bandwidth_kbps": "no-sample", "delivery_kbps": "no-sample"}),
-        (SENDER._replace(min_rtt_us=None), {"min_rtt_ms": "no-sample", "queue_ms": "no-sample"}),
-        (SENDER._replace(bytes_sent=14_000, bytes_retrans=0, snd_wnd=0, min_rtt_us=1),
-         {"bandwidth_kbps": "too-short", "queue_ms": "too-short", "reordering": "too-short",
-          "window_bytes": "not-in-kernel"}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("info", "reasons"), [
+    (TcpInfo(bytes_received=900_000, bytes_sent=100, data_segs_out=1, rtt_us=9, min_rtt_us=9, delivery_rate=5),
+     dict.fromkeys((*RATES, "queue_ms", "reordering"), "receives") | UNWINDOWED),
+    (TcpInfo(), dict.fromkeys(("rtt_ms", "min_rtt_ms", "jitter_ms"), "no-sample") | UNWINDOWED
+     | dict.fromkeys(("loss", *RATES, "queue_ms", "reordering"), "no-data")),
+    (SENDER._replace(delivery_rate=0), dict.fromkeys(RATES, "no-sample")),
+    (SENDER._replace(min_rtt_us=None), {"min_rtt_ms": "no-sample", "queue_ms": "no-sample"}),
+    (SENDER._replace(bytes_sent=14_000, bytes_retrans=0, snd_wnd=0, min_rtt_us=1),
+     dict.fromkeys(("bandwidth_kbps", "queue_ms", "reordering"), "too-short") | UNWINDOWED),
+])  # fmt: skip
 def test_what_is_missing_says_why(info: TcpInfo, reasons: dict[str, str]) -> None:
     assert dict(of_socket(socket(info), 0, KNOWN).unknown) == PACKETS | reasons
 
@@ -128,15 +113,10 @@ def test_a_value_or_a_reason_never_both(info: TcpInfo) -> None:
     assert seen.context.loss is None or 0 <= seen.context.loss <= 1
 
 
-@pytest.mark.parametrize(
-    ("address", "prefix"),
-    [
-        ("203.0.113.250", "203.0.113.0/24"),
-        ("2001:db8:1:2::3", "2001:db8:1::/48"),
-        ("::1", "::/48"),
-        ("2002:c633:640a:1::2", "2002:c633:6400::/40"),
-    ],
-)
+@pytest.mark.parametrize(("address", "prefix"), [
+    ("203.0.113.250", "203.0.113.0/24"), ("2001:db8:1:2::3", "2001:db8:1::/48"), ("::1", "::/48"),
+    ("2002:c633:640a:1::2", "2002:c633:6400::/40"),
+])  # fmt: skip
 def test_prefixes(address: str, prefix: str) -> None:
     assert prefix_of(address) == prefix
 
@@ -169,11 +149,12 @@ def test_older_kernels_say_less() -> None:
     assert info_of(data[:7] + b"\3" + data[8:]).app_limited and not info_of(data[:7] + b"\2" + data[8:]).app_limited
 
 
-def answer(remote_port: int = 443, attributes: bytes | None = None, family: int = 2) -> bytes:
-    ends = (struct.pack(">H", 80), struct.pack(">H", remote_port), bytes((192, 0, 2, 1)), bytes((198, 51, 100, 2)))
-    head = MESSAGE.pack(family, 1, 0, 0, *ends, 0, bytes(8), 0, 0, 0, 0, 0)
-    info = info_bytes(rtt_us=5)
-    return head + (struct.pack("=HH", 4 + len(info), tcp_info.INFO) + info if attributes is None else attributes)
+INFO = struct.pack("=HH", 4 + 248, tcp_info.INFO) + info_bytes(rtt_us=5)
+
+
+def answer(remote_port: int = 443, attributes: bytes = INFO, family: int = 2) -> bytes:
+    ends = (struct.pack(">HH", 80, remote_port), bytes((192, 0, 2, 1)), bytes((198, 51, 100, 2)))
+    return MESSAGE.pack(family, 1, 0, 0, ends[0][:2], ends[0][2:], *ends[1:], 0, bytes(8), 0, 0, 0, 0, 0) + attributes
 
 
 def read(body: bytes, *, closed: bool = False) -> Socket | None:
@@ -184,12 +165,10 @@ def read(body: bytes, *, closed: bool = False) -> Socket | None:
 
 
 def test_answers() -> None:
-    found = read(answer(), closed=True)
-    assert found is not None and found.closed
-    assert (found.local, found.local_port, found.remote_port) == (bytes((192, 0, 2, 1)), 80, 443)
     bbr = struct.pack("=HHIIIII", 24, tcp_info.BBR, 5, 1, 0, 0, 0)
-    with_bbr = read(answer() + bbr)
-    assert with_bbr is not None and with_bbr.bbr_rate == (1 << 32) + 5
+    found = read(answer(attributes=INFO + bbr), closed=True)
+    assert found is not None and found.closed and found.bbr_rate == (1 << 32) + 5
+    assert (found.local, found.local_port, found.remote_port) == (bytes((192, 0, 2, 1)), 80, 443)
     assert read(answer(remote_port=0)) is None, "a listener"
     assert read(answer(attributes=b"")) is None, "an attempt"
     assert read(answer(family=1)) is None and read(b"") is None
@@ -206,12 +185,7 @@ def test_any_bytes_are_read(data: bytes, cut: int) -> None:
 
 def test_every_field_that_is_asked_for_by_name_has_a_place() -> None:
     """Guests ask too (`configtron/lab/testbed`), where a missing place ends a whole boot."""
-    root = Path(__file__).parents[2]
     calls = re.compile(r'field_of\([^()]*(?:\[[^]]*\])?[^()]*, "(\w+)"')
-    files = [
-        file
-        for folder in ("configtron/lab", "fingerprint", "configtron/linux")
-        for file in (root / folder).rglob("*.py")
-    ]
-    asked = {name for file in files for name in calls.findall(file.read_text())}
+    folders = (ROOT / "configtron/lab", ROOT / "fingerprint", ROOT / "configtron/linux")
+    asked = {name for root in folders for file in root.rglob("*.py") for name in calls.findall(file.read_text())}
     assert "snd_cwnd" in asked and asked <= tcp_info.FIELDS.keys()

@@ -27,15 +27,12 @@ def test_what_a_head_shows() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("field", "place"),
-    [
-        ("CF-RAY: 8f0c1a2b3c4d5e6f-AMS", "ams"),
-        ("X-Amz-Cf-Pop: FRA56-P4", "fra"),
-        ("X-Vercel-Id: iad1::sfo1::abc", "iad1"),
-        ("CF-RAY: none", None),
-    ],
-)
+@pytest.mark.parametrize(("field", "place"), [
+    ("CF-RAY: 8f0c1a2b3c4d5e6f-AMS", "ams"),
+    ("X-Amz-Cf-Pop: FRA56-P4", "fra"),
+    ("X-Vercel-Id: iad1::sfo1::abc", "iad1"),
+    ("CF-RAY: none", None),
+])  # fmt: skip
 def test_places_are_read_without_the_requests_number(field: str, place: str | None) -> None:
     assert details_of(b"HTTP/1.1 200 OK\r\n" + field.encode() + b"\r\n\r\n").get("place") == place
 

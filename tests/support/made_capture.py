@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from configtron.fingerprint.passive.gathering import Batch
 from configtron.model.nouns import ACK, FIN, PSH, SYN, Segment
@@ -24,7 +26,7 @@ class Conversation:
 
     def __init__(
         self, *, stamps: bool = True, sack: bool = True, mss: int = MSS, window: int = 65535, port: int = 40000,
-        start_s: float = 1000.0, opened: bool = True,
+        start_s: float = 1000.0, opened: bool = True, asked: bool = True,
     ) -> None:  # fmt: skip
         self.frames: list[write.Stamped] = []
         self.stamps, self.start_s, self.window = stamps, start_s, window
@@ -36,7 +38,8 @@ class Conversation:
             self.send(0, 0.0, SYN, 0, 0, options=options)
             self.send(1, RTT_S, SYN | ACK, 0, 1, options=options)
             self.send(0, RTT_S, ACK, 1, 1)
-        self.send(0, RTT_S + 0.001, ACK | PSH, 1, 1, 100)
+        if asked:
+            self.send(0, RTT_S + 0.001, ACK | PSH, 1, 1, 100)
 
     def send(
         self, way: int, at_s: float, flags: int, seq: int, ack: int, length: int = 0, *, echo_s: float | None = None,
@@ -72,6 +75,10 @@ class Conversation:
         """The client acknowledges so many full segments."""
         self.send(0, at_s, ACK, 101, 1 + segments * size, sack=sack)
 
+    def delay(self, at_s: float) -> None:
+        """The last segment, as it was stamped, arrives only then."""
+        self.frames[-1] = (round((self.start_s + at_s) * 1e9), self.frames[-1][1])
+
     def end(self, at_s: float, segments: int, *, size: int = FULL) -> None:
         """Both sides close."""
         self.send(1, at_s, ACK | FIN, 1 + segments * size, 101)
@@ -79,9 +86,40 @@ class Conversation:
 
     def batch(self, folder: Path) -> Batch:
         """Read from a file."""
-        path = folder / "conversation.pcap"
-        path.write_bytes(write.pcap(sorted(self.frames, key=lambda frame: frame[0]), nano=True))
-        return whole(path)[0]
+        return whole(written(self.frames, folder))[0]
+
+
+def written(frames: Iterable[write.Stamped], folder: Path, **how: Any) -> Path:
+    """Return the file of a capture of these frames, in the order of their times."""
+    path = folder / "conversation.pcap"
+    path.write_bytes(write.pcap(sorted(frames, key=lambda frame: frame[0]), nano=True, **how))
+    return path
+
+
+Step = Callable[[Conversation], object]
+
+
+def talk(*steps: Step, **how: Any) -> Conversation:
+    """Return a conversation that is opened and goes on by these steps."""
+    conversation = Conversation(**how)
+    for step in steps:
+        step(conversation)
+    return conversation
+
+
+def says(way: int, at_s: float, flags: int, seq: int, ack: int, length: int = 0, **how: Any) -> Step:
+    """Return `Conversation.send` as a step."""
+    return lambda c: c.send(way, at_s, flags, seq, ack, length, **how)
+
+
+def flight(at_s: float, first: int, count: int, **how: Any) -> Step:
+    """Return `Conversation.flight` as a step."""
+    return lambda c: c.flight(at_s, first, count, **how)
+
+
+def acked(segments: int, at_s: float, **how: Any) -> Step:
+    """Return `Conversation.ack` as a step."""
+    return lambda c: c.ack(at_s, segments, **how)
 
 
 def seen(batch: Batch, side: str = "server") -> dict[str, int]:

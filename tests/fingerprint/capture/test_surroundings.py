@@ -33,13 +33,10 @@ def places(tmp_path: Path) -> list[Path]:
     return paths
 
 
-@pytest.mark.parametrize(
-    ("address", "asn", "region"),
-    [
-        ("198.51.100.9", 64500, "DE"), ("198.51.7.1", None, "DE"), ("2001:db8:1::5", 64501, "BR"),
-        ("2001:db8:2::5", 64501, ""), ("203.0.113.200", 64502, "JP"), ("192.0.2.1", None, "AU"), ("10.0.0.1", None, ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("address", "asn", "region"), [
+    ("198.51.100.9", 64500, "DE"), ("198.51.7.1", None, "DE"), ("2001:db8:1::5", 64501, "BR"),
+    ("2001:db8:2::5", 64501, ""), ("203.0.113.200", 64502, "JP"), ("192.0.2.1", None, "AU"), ("10.0.0.1", None, ""),
+])  # fmt: skip
 def test_networks_and_countries(places: list[Path], address: str, asn: int | None, region: str) -> None:
     found = Surroundings(places).about(address)
     assert (found.asn, found.region) == (asn, region)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -33,16 +34,14 @@ SEGMENTS = st.builds(
     Segment, flags=st.integers(0, 0xFFF), window=st.integers(0, 65535),
     options=st.lists(OPTION, max_size=6).filter(fits).map(tuple), payload=st.binary(max_size=30),
 )  # fmt: skip
-ENDS = st.integers(4, 4) | st.integers(16, 16)
 
 
 @st.composite
 def packets(draw: st.DrawFn) -> bytes:
-    size = draw(ENDS)
-    source, destination = draw(st.binary(min_size=size, max_size=size)), draw(st.binary(min_size=size, max_size=size))
-    ports = draw(st.tuples(st.integers(0, 65535), st.integers(0, 65535)))
-    envelope = Envelope(source, destination, *ports, ttl=draw(st.integers(0, 255)), tos=draw(st.integers(0, 255)),
-                        ident=draw(st.integers(0, 65535)), df=draw(st.booleans()))  # fmt: skip
+    size = draw(st.sampled_from((4, 16)))
+    port, octet, address = st.integers(0, 65535), st.integers(0, 255), st.binary(min_size=size, max_size=size)
+    ends = (draw(address), draw(address), draw(port), draw(port))
+    envelope = Envelope(*ends, ttl=draw(octet), tos=draw(octet), ident=draw(port), df=draw(st.booleans()))
     return build(envelope, draw(SEGMENTS), draw(NUMBER), draw(NUMBER))
 
 
@@ -91,26 +90,27 @@ def test_both_directions_are_one_pair(frames: list[bytes]) -> None:
     assert len(set.union(*ends.values())) == len(ends)
 
 
-def cooked(frame: bytes) -> bytes:
-    return bytes(14) + (b"\x08\x00" if frame[0] >> 4 == 4 else b"\x86\xdd") + frame
+def kind(frame: bytes) -> bytes:
+    """The Ethernet type of an IP packet."""
+    return b"\x08\x00" if frame[0] >> 4 == 4 else b"\x86\xdd"
 
 
-def cooked2(frame: bytes) -> bytes:
-    return (b"\x08\x00" if frame[0] >> 4 == 4 else b"\x86\xdd") + bytes(18) + frame
+def family(order: str, six: int) -> Callable[[bytes], bytes]:
+    return lambda f: struct.pack(f"{order}I", 2 if f[0] >> 4 == 4 else six) + f
 
 
-LINKS = {
+LINKS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "ethernet": (1, write.ethernet),
     "802.1Q": (1, lambda f: write.ethernet(f, 0x8100)),
     "QinQ": (1, lambda f: write.ethernet(f, 0x88A8, 0x8100)),
     "QinQ of old": (1, lambda f: write.ethernet(f, 0x9100, 0x8100)),
-    "Linux cooked": (113, cooked),
-    "Linux cooked 2": (276, cooked2),
-    "Linux cooked with a tag": (113, lambda f: bytes(14) + b"\x81\x00\x00\x05" + cooked(f)[14:]),
+    "Linux cooked": (113, lambda f: bytes(14) + kind(f) + f),
+    "Linux cooked 2": (276, lambda f: kind(f) + bytes(18) + f),
+    "Linux cooked with a tag": (113, lambda f: bytes(14) + b"\x81\x00\x00\x05" + kind(f) + f),
     "raw": (101, bytes),
     "raw, BSD's number": (12, bytes),
-    "loopback": (0, lambda f: struct.pack("<I", 2 if f[0] >> 4 == 4 else 30) + f),
-    "OpenBSD loopback": (108, lambda f: struct.pack(">I", 2 if f[0] >> 4 == 4 else 24) + f),
+    "loopback": (0, family("<", 30)),
+    "OpenBSD loopback": (108, family(">", 24)),
 }
 
 
@@ -134,19 +134,20 @@ HOP, ROUTE, AUTH = (0, b"\x00" + bytes(6)), (43, b"\x01" + bytes(14)), (51, b"\x
 ATOMIC, FIRST, LATER = (44, bytes(7)), (44, b"\x00\x00\x01" + bytes(4)), (44, b"\x00\x05\xa8" + bytes(4))
 
 
-def test_extension_headers_are_passed() -> None:
-    plain, _, _ = rows_of(write.pcap(SIX, nano=True))
-    for headers in ((HOP,), (HOP, ROUTE), (AUTH, ATOMIC), (HOP, ROUTE, AUTH, ATOMIC)):
-        frames = [(at, extended(frame, *headers)) for at, frame in SIX]
-        assert same(rows_of(write.pcap(frames, nano=True))[0], plain)
+@pytest.mark.parametrize("headers", [(HOP,), (HOP, ROUTE), (AUTH, ATOMIC), (HOP, ROUTE, AUTH, ATOMIC)])
+def test_extension_headers_are_passed(headers: tuple[tuple[int, bytes], ...]) -> None:
+    frames = [(at, extended(frame, *headers)) for at, frame in SIX]
+    assert same(rows_of(write.pcap(frames, nano=True))[0], rows_of(write.pcap(SIX, nano=True))[0])
+
+
+PLACES = {"first": (0, 1), "total": (2, 2), "fragment": (6, 2), "protocol": (9, 1), "offset": (32, 1)}
 
 
 def changed(packet: bytes, **fields: int) -> bytes:
-    places = {"first": 0, "total": 2, "fragment": 6, "protocol": 9, "offset": 32}
     data = bytearray(packet)
     for name, value in fields.items():
-        size = 2 if name in ("total", "fragment") else 1
-        data[places[name] : places[name] + size] = value.to_bytes(size, "big")
+        at, size = PLACES[name]
+        data[at : at + size] = value.to_bytes(size, "big")
     return bytes(data)
 
 
@@ -188,11 +189,11 @@ def test_what_is_no_row_is_named(name: str) -> None:
     assert {key: value for key, value in counts.items() if value} == {"frames": 1, name.split(" ")[0]: 1}
 
 
-def test_padding_is_no_payload_and_offloaded_frames_have_their_own_length() -> None:
-    ack = TALK[2][1]
-    rows, _, _ = rows_of(write.pcap([(0, write.ethernet(ack) + bytes(20))], link=1))
-    assert rows.length.tolist() == [0]
-    rows, counts, _ = rows_of(write.pcap([(0, changed(FOUR, total=0))]))
-    assert rows.length.tolist() == [1000]
-    rows, counts, _ = rows_of(write.pcap([(0, FOUR[:-100])]))
-    assert rows.length.tolist() == [1000] and counts["longer-than-frame"] == 1
+@pytest.mark.parametrize(("frame", "link", "length", "beyond"), [
+    # padding is no payload; an offloaded frame has its own length
+    (write.ethernet(TALK[2][1]) + bytes(20), 1, 0, 0), (changed(FOUR, total=0), 101, 1000, 0),
+    (FOUR[:-100], 101, 1000, 1),
+])  # fmt: skip
+def test_lengths_are_those_of_ip(frame: bytes, link: int, length: int, beyond: int) -> None:
+    rows, counts, _ = rows_of(write.pcap([(0, frame)], link=link))
+    assert rows.length.tolist() == [length] and counts["longer-than-frame"] == beyond

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,64 +17,56 @@ from configtron.probe.wire.frames import Envelope, build, packed
 from tests.support import capture_bytes as write
 from tests.support.read_capture import reports as reports_of
 
+Hellos = Callable[[ssl.TLSVersion], tuple[bytes, bytes]]
+OLD, NEW = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
+
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    folder = tmp_path_factory.mktemp("tls")
+def hellos(tmp_path_factory: pytest.TempPathFactory) -> Hellos:
+    """What both sides say first, by the latest version of the server."""
+    chain, key = (tmp_path_factory.mktemp("tls") / name for name in ("chain", "key"))
     certificate = issue(1, "Example", ["site.test"])
-    chain, key = folder / "chain", folder / "key"
     chain.write_text(certificate.chain)
     key.write_text(certificate.key)
-    return chain, key
+
+    def made(most: ssl.TLSVersion) -> tuple[bytes, bytes]:
+        server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        server.load_cert_chain(chain, key)
+        server.maximum_version = most
+        client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+        for context in (server, client):
+            context.set_alpn_protocols(["h2", "http/1.1"])
+        forth, back, heard, answer = (ssl.MemoryBIO() for _ in range(4))
+        with pytest.raises(ssl.SSLWantReadError):
+            client.wrap_bio(back, forth, server_hostname="site.test").do_handshake()
+        asked = forth.read()
+        heard.write(asked)
+        with pytest.raises(ssl.SSLWantReadError):
+            server.wrap_bio(heard, answer, server_side=True).do_handshake()
+        return asked, answer.read()
+
+    return made
 
 
-def hellos(files: tuple[Path, Path], most: ssl.TLSVersion, offered: list[str]) -> tuple[bytes, bytes]:
-    """What both sides say first."""
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(*files)
-    server.set_alpn_protocols(["h2", "http/1.1"])
-    server.maximum_version = most
-    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
-    if offered:
-        client.set_alpn_protocols(offered)
-    forth, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    asks = client.wrap_bio(back, forth, server_hostname="site.test")
-    with pytest.raises(ssl.SSLWantReadError):
-        asks.do_handshake()
-    asked = forth.read()
-    heard, answer = ssl.MemoryBIO(), ssl.MemoryBIO()
-    heard.write(asked)
-    with pytest.raises(ssl.SSLWantReadError):
-        server.wrap_bio(heard, answer, server_side=True).do_handshake()
-    return asked, answer.read()
-
-
-def test_a_client_says_what_it_offers(files: tuple[Path, Path]) -> None:
-    asked, _ = hellos(files, ssl.TLSVersion.TLSv1_3, ["h2", "http/1.1"])
+def test_a_client_says_what_it_offers_and_a_cut_hello_its_part(hellos: Hellos) -> None:
+    asked, _ = hellos(NEW)
     found = hello(asked)
     assert found is not None and found.kind == CLIENT_HELLO and found.whole
     assert found.versions[:2] == ("TLSv1.3", "TLSv1.2")
     assert (found.alpn, found.server_name) == (("h2", "http/1.1"), "site.test")
-
-
-@pytest.mark.parametrize(("most", "alpn"), [(ssl.TLSVersion.TLSv1_2, ("h2",)), (ssl.TLSVersion.TLSv1_3, ())])
-def test_a_server_answers_alpn_in_clear_only_before_1_3(
-    files: tuple[Path, Path], most: ssl.TLSVersion, alpn: tuple[str, ...]
-) -> None:
-    _, answered = hellos(files, most, ["h2", "http/1.1"])
-    found = hello(answered)
-    assert found is not None and found.kind == SERVER_HELLO
-    assert (found.versions, found.alpn) == ((most.name.replace("_", "."),), alpn)
-
-
-def test_a_cut_hello_gives_its_part(files: tuple[Path, Path]) -> None:
-    asked, _ = hellos(files, ssl.TLSVersion.TLSv1_3, ["h2"])
-    whole = hello(asked)
-    assert whole is not None
     for cut in range(len(asked)):
         part = hello(asked[:cut])
-        assert part is None or (not part.whole and part.server_name in ("", "site.test") and set(part.alpn) <= {"h2"})
+        offered = {"h2", "http/1.1"}
+        assert part is None or (not part.whole and part.server_name in ("", "site.test") and set(part.alpn) <= offered)
+
+
+@pytest.mark.parametrize(("most", "alpn"), [(OLD, ("h2",)), (NEW, ())])
+def test_a_server_answers_alpn_in_clear_only_before_1_3(
+    hellos: Hellos, most: ssl.TLSVersion, alpn: tuple[str, ...]
+) -> None:
+    found = hello(hellos(most)[1])
+    assert found is not None and found.kind == SERVER_HELLO
+    assert (found.versions, found.alpn) == ((most.name.replace("_", "."),), alpn)
 
 
 @pytest.mark.parametrize(
@@ -89,19 +82,17 @@ FATAL = b"\x15\x03\x03\x00\x02\x02\x28"
 
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("size", [100, 1000])
-def test_a_warning_before_the_hello_hides_nothing(
-    files: tuple[Path, Path], apart: bool, size: int, tmp_path: Path
-) -> None:
+def test_a_warning_before_the_hello_hides_nothing(hellos: Hellos, apart: bool, size: int, tmp_path: Path) -> None:
     """unrecognized_name and the like: a server warns, in the hello's segment or one of its own, and goes on."""
-    asked, answered = hellos(files, ssl.TLSVersion.TLSv1_2, ["h2", "http/1.1"])
+    asked, answered = hellos(OLD)
     one = spoken(asked, [WARNING, answered] if apart else [WARNING + answered], size, tmp_path)
     assert one.hellos[1] is not None and one.hellos[1].versions == ("TLSv1.2",)
     (version,) = (o for o in one.observations if o.knob == "http_version")
     assert version.value == "h2"
 
 
-def test_an_alert_that_ends_is_no_hello(files: tuple[Path, Path], tmp_path: Path) -> None:
-    asked, answered = hellos(files, ssl.TLSVersion.TLSv1_2, ["h2"])
+def test_an_alert_that_ends_is_no_hello(hellos: Hellos, tmp_path: Path) -> None:
+    asked, answered = hellos(OLD)
     assert hello(FATAL + answered) is None
     assert spoken(asked, [FATAL], 1000, tmp_path).hellos[1] is None
 

@@ -25,16 +25,13 @@ from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
 from configtron.model.errors import DONE, PARTIAL
 from tests.fingerprint.capture.test_reading import PLAIN, TALK, same
+from tests.fingerprint.passive.test_headers import kind
 from tests.support import capture_bytes as write
-from tests.support.made_capture import RTT_S, Conversation
+from tests.support.made_capture import RTT_S, acked, flight, talk, written
 
 pytest.importorskip("scapy", reason="needs Scapy: pip install 'configtron[craft]'")
 MACS = bytes.fromhex("020000000001020000000002")
 NFLOG, PPI, ETHERNET = 239, 192, 1
-
-
-def kind(packet: bytes) -> bytes:
-    return b"\x08\x00" if packet[0] >> 4 == 4 else b"\x86\xdd"
 
 
 def four(packet: bytes, protocol: int) -> bytes:
@@ -45,10 +42,8 @@ def four(packet: bytes, protocol: int) -> bytes:
 
 def six(packet: bytes, following: int) -> bytes:
     """An IPv6 header before it."""
-    return (
-        struct.pack(">IHBB16s16s", 6 << 28, len(packet), following, 64, b"\xfd" + bytes(15), b"\xfe" + bytes(15))
-        + packet
-    )
+    ends = b"\xfd" + bytes(15) + b"\xfe" + bytes(15)
+    return struct.pack(">IHBB", 6 << 28, len(packet), following, 64) + ends + packet
 
 
 def ether(body: bytes, number: bytes) -> bytes:
@@ -68,14 +63,13 @@ def whole_frame(packet: bytes) -> bytes:
 
 
 def nflog(packet: bytes) -> bytes:
-    family = 2 if packet[0] >> 4 == 4 else 10
-    prefix = struct.pack("<HH", 9, 10) + b"seen\0" + bytes(3)
+    family, prefix = 2 if packet[0] >> 4 == 4 else 10, struct.pack("<HH", 9, 10) + b"seen\0" + bytes(3)
     return struct.pack(">BBH", family, 0, 5) + prefix + struct.pack("<HH", len(packet) + 4, 9) + packet
 
 
 def llc(packet: bytes) -> bytes:
     body = b"\xaa\xaa\x03\x00\x00\x00" + kind(packet) + packet
-    return MACS + struct.pack(">H", len(body) if len(body) < 1500 else 1400) + body
+    return ether(body, struct.pack(">H", len(body) if len(body) < 1500 else 1400))
 
 
 LABEL, LAST = struct.pack(">I", 17 << 12 | 64), struct.pack(">I", 18 << 12 | 1 << 8 | 64)
@@ -128,35 +122,29 @@ def test_a_tunnel_hides_nothing(name: str, tmp_path: Path) -> None:
     assert rows_of(write.pcap([(at, wrap(f)) for at, f in TALK], nano=True, link=link, snap=110), Dissector())[1]["tcp"]
     path = tmp_path / "tunnel.pcap"
     path.write_bytes(data)
-    assert not shutil.which("tshark") or _tsharks(path) == _ours(rows)
+    assert not shutil.which("tshark") or _tsharks(path) == [
+        *zip(*(c.tolist() for c in (rows.frame, rows.seq, rows.length)), strict=True)
+    ]
 
 
-def _ours(rows: Rows) -> list[tuple[int, int, int]]:
-    numbers = (rows.frame, rows.seq, rows.length)
-    return [(int(a), int(b), int(c)) for a, b, c in zip(*numbers, strict=True)]
-
-
-def _tsharks(path: Path) -> list[tuple[int, int, int]]:
+def _tsharks(path: Path) -> list[tuple[int, ...]]:
     """(frame, raw sequence number, payload) of every segment that tshark sees."""
     fields = [word for name in ("frame.number", "tcp.seq_raw", "tcp.len") for word in ("-e", name)]
     words = ["tshark", "-n", "-r", str(path), "-Y", "tcp", "-T", "fields", "-E", "occurrence=l", *fields]
     out = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    return [tuple(map(int, line.split("\t"))) for line in out.splitlines()]  # type: ignore[misc]
+    return [tuple(map(int, line.split("\t"))) for line in out.splitlines()]
+
+
+PROVEN = (flight(2 * RTT_S, 0, 10, echo_s=RTT_S + 0.001), acked(2, 2 * RTT_S + 0.002), flight(3 * RTT_S + 0.002, 10, 4))
 
 
 def half_labelled(folder: Path) -> Path:
     """A connection whose server's data goes through MPLS on its way here."""
-    conversation = Conversation()
-    conversation.flight(2 * RTT_S, 0, 10, echo_s=RTT_S + 0.001)
-    conversation.ack(2 * RTT_S + 0.002, 2)
-    conversation.flight(3 * RTT_S + 0.002, 10, 4)
     frames = [
         (at, ether(LAST + frame, b"\x88\x47") if frame[12:16] == b"\xc6\x33\x64\x02" else write.ethernet(frame))
-        for at, frame in sorted(conversation.frames)
+        for at, frame in talk(*PROVEN).frames
     ]
-    path = folder / "half.pcap"
-    path.write_bytes(write.pcap(frames, nano=True, link=1))
-    return path
+    return written(frames, folder, link=1)
 
 
 def test_with_labels_on_some_frames_a_connection_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -174,11 +162,7 @@ def test_without_scapy_such_frames_are_counted_and_nothing_is_whole(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "scapy", None)
     data = half_labelled(tmp_path).read_bytes()
-    other = Conversation(port=40001)
-    other.flight(2 * RTT_S, 0, 10, echo_s=RTT_S + 0.001)
-    other.ack(2 * RTT_S + 0.002, 2)
-    other.flight(3 * RTT_S + 0.002, 10, 4)
-    frames = [(at, write.ethernet(frame)) for at, frame in sorted(other.frames)]
+    frames = [(at, write.ethernet(frame)) for at, frame in talk(*PROVEN, port=40001).frames]
     path = tmp_path / "both.pcap"
     path.write_bytes(data + write.pcap(frames, nano=True, link=1)[24:])
     assert run(["fingerprint", "pcap", "-f", "jsonl", str(path)]) == PARTIAL
@@ -189,18 +173,16 @@ def test_without_scapy_such_frames_are_counted_and_nothing_is_whole(
         assert {o.get("grade") for knob, o in one["observations"].items() if knob in ("icw", "data_rto")} <= {"N"}
 
 
-def test_crafted_tunnels_end() -> None:
+@pytest.mark.parametrize(("link", "frame"), [
+    (ETHERNET, ether(LABEL * 3000, b"\x88\x47")),
+    (NFLOG, struct.pack(">BBH", 2, 0, 5) + struct.pack("<HH", 0, 1) * 5000),
+    (ETHERNET, ether(b"\x45" * 40, b"\x89\x3f")),
+    (9, b"\xff"),
+])  # fmt: skip
+def test_crafted_tunnels_end(link: int, frame: bytes) -> None:
     """Labels without end, attributes of no length, bytes by chance: no exception, no TCP, little time."""
-    endless = ether(LABEL * 3000, b"\x88\x47")
-    empty = struct.pack(">BBH", 2, 0, 5) + struct.pack("<HH", 0, 1) * 5000
-    for link, frame in (
-        (ETHERNET, endless),
-        (NFLOG, empty),
-        (ETHERNET, ether(b"\x45" * 40, b"\x89\x3f")),
-        (9, b"\xff"),
-    ):
-        rows, counts = rows_of(write.pcap([(0, frame)], link=link), Dissector())
-        assert rows.size == 0 and counts["frames"] == 1 and sum(counts.values()) > 1
+    rows, counts = rows_of(write.pcap([(0, frame)], link=link), Dissector())
+    assert rows.size == 0 and counts["frames"] == 1 and sum(counts.values()) > 1
 
 
 @pytest.mark.slow

@@ -24,6 +24,10 @@ from tests.support.opening_captures import OPENINGS, batches, capture
 UNANSWERED = {0, 1, 2, 3, 4}
 
 
+few = settings(max_examples=30, deadline=None)
+drawn_openings = st.lists(st.integers(0, len(OPENINGS) - 1), min_size=1, max_size=12)
+
+
 def reports(data: bytes, wanted: frozenset[str] | None = None) -> list[ConnectionReport]:
     return [one for batch in batches(data, wanted) for one in batch]
 
@@ -33,7 +37,7 @@ def shown(report: ConnectionReport) -> list[object]:
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@few
 @given(st.sampled_from(SEEDS), st.sets(st.sampled_from(sorted({k for row in INFERENCES.values() for k in row.knobs}))))
 def test_wanted_knobs_are_read_as_among_all(data: bytes, knobs: set[str]) -> None:
     wanted = frozenset(knobs)
@@ -42,7 +46,7 @@ def test_wanted_knobs_are_read_as_among_all(data: bytes, knobs: set[str]) -> Non
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@few
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 63), st.integers(0, 4), st.integers(0, 4)), max_size=12))
 def test_nonsense_has_no_knob_that_its_reader_does_not_name(steps: list[tuple[int, int, int, int]]) -> None:
     frames = [(at * 10**8, nonsense(way, flags, seq, ack, 100)) for at, (way, flags, seq, ack) in enumerate(steps)]
@@ -51,8 +55,8 @@ def test_nonsense_has_no_knob_that_its_reader_does_not_name(steps: list[tuple[in
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.integers(0, len(OPENINGS) - 1), min_size=1, max_size=12))
+@few
+@given(drawn_openings)
 def test_connections_alike_are_read_as_each_alone(openings: list[int]) -> None:
     together = reports(capture(openings))
     assert [shown(one) for one in together] == [shown(reports(capture([one]))[0]) for one in openings]
@@ -61,7 +65,7 @@ def test_connections_alike_are_read_as_each_alone(openings: list[int]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@few
 @given(st.sampled_from(SEEDS))
 def test_reports_without_observations_have_the_same_numbers(data: bytes) -> None:
     for found, fresh in zip(batches(data), batches(data), strict=True):
@@ -95,8 +99,8 @@ def test_the_csv_needs_no_knob_that_it_does_not_show() -> None:
     assert csv_of(batches(data)) == csv_of(batches(data, knobs_in("csv")))
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.integers(0, len(OPENINGS) - 1), min_size=1, max_size=12))
+@few
+@given(drawn_openings)
 def test_connections_of_a_kind_have_the_same_verdicts(openings: list[int]) -> None:
     (found,) = batches(capture(openings))
     seen: dict[int, list[tuple[object, ...]]] = {}
