@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from configtron.linux.clock import GRACE_NS, SteadyClock
 
 EPOCH, S, MS = 1_700_000_000_000_000_000, 1_000_000_000, 1_000_000
+NEAR_NS = 2_000
 
 
 class Host:
@@ -29,13 +32,9 @@ class Host:
         return self.wall_ns(), self.clock.now_ns() - 100
 
 
-def near(found: int, true: int) -> bool:
-    return abs(found - true) < 2_000
-
-
 def test_it_shows_the_wall_clock_as_it_was_at_the_start() -> None:
     host = Host()
-    assert near(host.clock.now_ns(), host.wall_ns())
+    assert abs(host.clock.now_ns() - host.wall_ns()) < NEAR_NS
 
 
 @pytest.mark.parametrize("step_ns", [-3600 * S, -S, S, 3600 * S, 5 * MS])
@@ -48,68 +47,42 @@ def test_no_step_moves_it(step_ns: int) -> None:
     assert not host.clock.measure(), "one step is found once"
 
 
-@pytest.mark.parametrize("step_ns", [-3600 * S, -S, S, 3600 * S])
-def test_stamps_from_both_sides_of_a_step_are_put_right(step_ns: int) -> None:
-    host = Host()
-    empty_ns = host.clock.now_ns()
-    host.at_ns += 20 * MS
-    old, old_at = host.stamp()
-    host.offset_ns += step_ns
-    host.at_ns += 20 * MS
-    new, new_at = host.stamp()
-    host.clock.measure()
-    for stamp, at in ((old, old_at), (new, new_at)):
-        found, sure = host.clock.steady_ns(stamp, empty_ns)
-        assert sure and near(found, at)
+def stamped(acts: str) -> Iterator[tuple[int, bool, int]]:
+    """Yield how the stamp of each packet is read (time, whether that is sure), and its true time, after these acts."""
+    host, empty_ns, stamps = Host(), 0, []
+    for act in acts.split():
+        name, _, ms = act.partition(":")
+        if name == "empty":
+            empty_ns = host.clock.now_ns()
+        elif name == "packet":
+            stamps.append(host.stamp())
+        elif name == "wait":
+            host.at_ns += int(ms) * MS
+        elif name == "step":
+            host.offset_ns += int(ms) * MS
+        else:
+            host.clock.measure()
+    yield from ((*host.clock.steady_ns(stamp, empty_ns), at) for stamp, at in stamps)
 
 
-def test_a_step_while_the_batch_is_handled_reaches_the_next_batch() -> None:
-    """A frame was stamped by the old clock, its batch received after the step had been measured: both offsets count."""
-    host = Host()
-    empty_ns = host.clock.now_ns()
-    host.at_ns += 20 * MS
-    waiting, at = host.stamp()
-    host.offset_ns += S
-    host.clock.measure()
-    host.at_ns += 20 * MS
-    host.clock.measure()
-    found, sure = host.clock.steady_ns(waiting, empty_ns)
-    assert sure and near(found, at)
-
-
-def test_a_step_shorter_than_a_packet_may_have_waited_is_not_sure() -> None:
-    host = Host()
-    empty_ns = host.clock.now_ns()
-    host.at_ns += 100 * MS
-    stamp, at = host.stamp()
-    host.offset_ns += 10 * MS
-    host.at_ns += 100 * MS
-    host.clock.measure()
-    found, sure = host.clock.steady_ns(stamp, empty_ns)
-    assert not sure and abs(found - at) <= 10 * MS + GRACE_NS
-
-
-def test_two_steps_between_two_measurements_are_not_sure() -> None:
-    host = Host()
-    empty_ns = host.clock.now_ns()
-    host.offset_ns += 7 * S
-    stamp, _ = host.stamp()
-    host.offset_ns += S
-    host.clock.measure()
-    found, sure = host.clock.steady_ns(stamp, empty_ns)
-    assert not sure and empty_ns <= found <= host.clock.now_ns()
-
-
-def test_stamps_long_after_a_step_are_sure_again() -> None:
-    host = Host()
-    host.offset_ns -= 10 * MS
-    host.clock.measure()
-    host.at_ns += S
-    empty_ns = host.clock.now_ns()
-    stamp, at = host.stamp()
-    host.clock.measure()
-    found, sure = host.clock.steady_ns(stamp, empty_ns)
-    assert sure and near(found, at)
+@pytest.mark.parametrize(
+    ("acts", "sure", "within_ns"),
+    [
+        # from both sides of a step
+        *((f"empty wait:20 packet step:{s}000 wait:20 packet measure", True, NEAR_NS) for s in (-3600, -1, 1, 3600)),
+        # stamped by the old clock, its batch received after the step had been measured: both offsets count
+        ("empty wait:20 packet step:1000 measure wait:20 measure", True, NEAR_NS),
+        # a step shorter than a packet may have waited
+        ("empty wait:100 packet step:10 wait:100 measure", False, 10 * MS + GRACE_NS),
+        # two steps between two measurements
+        ("empty step:7000 packet step:1000 measure", False, NEAR_NS),
+        # long after a step
+        ("step:-10 measure wait:1000 empty packet measure", True, NEAR_NS),
+    ],
+)  # fmt: skip
+def test_stamps_around_steps(acts: str, sure: bool, within_ns: int) -> None:
+    found = list(stamped(acts))
+    assert found and all(known is sure and abs(read - at) <= within_ns for read, known, at in found)
 
 
 def test_an_interrupted_measurement_is_no_step() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from configtron.model.errors import BadInput
-from configtron.model.grid import DEAD, Dead, live_grid, paper_grid
+from configtron.model.grid import DEAD, Dead, Grid, live_grid, paper_grid
 from configtron.model.knobs import TUNABLE
 from configtron.model.nouns import Profile
 
@@ -42,21 +42,29 @@ def test_canonical_is_a_projection() -> None:
 
 
 @pytest.mark.parametrize("grid", [paper_grid(), live_grid()])
-def test_profiles_lead_back(grid) -> None:  # type: ignore[no-untyped-def]
+def test_profiles_lead_back(grid: Grid) -> None:
     assert [grid.index(profile) for profile in grid.profiles] == list(range(len(grid)))
     assert len({profile.name for profile in grid.profiles}) == len(grid)
 
 
 def test_what_a_profile_leaves_out_is_default() -> None:
+    assert paper_grid().index(Profile("x", (("initcwnd", 30),))) != paper_grid().default
     grid = live_grid()
     profile = grid.profiles[grid.index(Profile("any", (("initcwnd", 30),)))]
     assert dict(profile.settings)["tcp_congestion_control"] == "cubic"
 
 
-@pytest.mark.parametrize("settings", [(("initcwnd", 11),), (("unheard_of", 1),)])
-def test_foreign_profiles_are_refused(settings: tuple[tuple[str, int], ...]) -> None:
-    with pytest.raises(BadInput, match="none of the grid's 168"):
-        live_grid().index(Profile("foreign", settings))
+@pytest.mark.parametrize(
+    ("grid", "settings"),
+    [
+        (live_grid(), (("initcwnd", 11),)),
+        (live_grid(), (("unheard_of", 1),)),
+        (Grid(TUNABLE, paper_grid().rows[:5]), (("initcwnd", 30),)),
+    ],
+)
+def test_foreign_profiles_are_refused(grid: Grid, settings: tuple[tuple[str, int], ...]) -> None:
+    with pytest.raises(BadInput, match=f"none of the grid's {len(grid)}"):
+        grid.index(Profile("foreign", settings))
 
 
 def test_a_dead_knob_is_taken_for_its_default() -> None:

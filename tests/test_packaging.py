@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import configparser
+import importlib
 import os
 import re
 import subprocess
@@ -17,9 +18,13 @@ import pytest
 import configtron
 from configtron.cli.manual import contexts
 from tests.support import ROOT
+from tests.support.servers import SERVERS
+from tests.support.sources import sources
 from tests.support.waiting import PATIENCE_S
 
 FOLDERS = ("db", "fingerprint", "learner", "probe", "tune")
+# Marked essential by Debian, or a dependency of one that is: on every machine.
+ALWAYS_THERE = {"util-linux", "tar", "coreutils", "bash"}
 
 
 def config() -> configparser.ConfigParser:
@@ -88,12 +93,32 @@ def test_links_lead_to_the_folders() -> None:
     assert links == {name: f"../{name}" for name in FOLDERS}
 
 
-def test_debian_packages_have_reasons() -> None:
+def debian_packages() -> list[str]:
     rows = [line for line in (ROOT / "debian-packages.txt").read_text().splitlines() if line and line[0] != "#"]
-    assert rows
     assert [row for row in rows if not row.partition("#")[2].strip() or len(row.split("#")[0].split()) != 1] == []
-    names = [row.split()[0] for row in rows]
-    assert len(names) == len(set(names))
+    return [row.split()[0] for row in rows]
+
+
+def test_debian_packages_that_code_and_tests_want_are_listed_once_with_a_reason() -> None:
+    """`make packages` installs what messages ask for, what the lab's host runs, and the servers on the host."""
+    listed = debian_packages()
+    assert len(listed) == len(set(listed))
+    asked = [
+        word for _, file in sources() for word in re.findall(r"apt-get install((?: [a-z0-9.+-]+)+)", file.read_text())
+    ]
+    named = {word for words in asked for word in words.split() if not word.startswith("-")}
+    tables = [
+        table
+        for module in ("configtron.lab.uml.kernel", "configtron.lab.uml.enclosure")
+        for name, table in vars(importlib.import_module(module)).items()
+        if name.endswith("PROGRAMS") and isinstance(table, dict)
+    ]
+    assert named and tables
+    servers = {"nginx-light" if server.package == "nginx" else server.package for server in SERVERS.values()}
+    assert {*named, *servers, *(package for table in tables for package in table.values())} - {
+        *listed,
+        *ALWAYS_THERE,
+    } == set()
 
 
 def data_files() -> set[str]:

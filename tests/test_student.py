@@ -6,7 +6,6 @@ from __future__ import annotations
 import pytest
 
 from configtron.model.student import student, student_quantile
-from tests.support.sources import sources
 
 TABLE = [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (5, 2.571), (10, 2.228), (29, 2.045), (120, 1.980)]
 
@@ -28,8 +27,3 @@ def test_one_quantile_for_whole_degrees_and_for_any() -> None:
         assert float(student_quantile(float(degrees), 0.975)) == pytest.approx(student(degrees), rel=1e-11)
     below, above = student_quantile(3.0, 0.975), student_quantile(4.0, 0.975)
     assert above < student_quantile(3.5, 0.975) < below
-
-
-def test_no_other_file_asks_scipy_for_students_quantile() -> None:
-    asking = [name for name, file in sources() if "stdtrit" in file.read_text()]
-    assert asking == ["configtron.model.student"]

@@ -7,14 +7,13 @@ import io
 import json
 import pickle
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from configtron.model.errors import BadInput
-from configtron.model.grid import Grid, live_grid, paper_grid
-from configtron.model.knobs import TUNABLE
-from configtron.model.nouns import Profile
+from configtron.model.grid import Grid, live_grid
 from configtron.model.tensor import Tensor, read, write
 
 
@@ -27,6 +26,9 @@ def small(seed: int = 7) -> Tensor:
                   (("seed", "7"),), repeats)  # fmt: skip
 
 
+REPEATS: Any = small().repeats_ms
+
+
 def packed(tensor: Tensor) -> bytes:
     file = io.BytesIO()
     write(tensor, file)
@@ -36,12 +38,13 @@ def packed(tensor: Tensor) -> bytes:
 def test_what_is_written_is_read() -> None:
     tensor = small()
     back = read(io.BytesIO(packed(tensor)))
-    assert (back.sites, back.names, back.source, back.provenance) == (
-        tensor.sites, tensor.names, tensor.source, tensor.provenance,
-    )  # fmt: skip
+    for name in ("sites", "names", "source", "provenance"):
+        assert getattr(back, name) == getattr(tensor, name)
     assert back.grid.profiles == tensor.grid.profiles and back.grid.default == tensor.grid.default
     for column in ("bandwidth_kbps", "rtt_ms", "loss", "median_ms", "repeats_ms"):
         assert (getattr(back, column) == getattr(tensor, column)).all()
+    assert back.characteristics == {} and back.damage is back.damage_high is back.weight is None
+    assert list(back.share) == [0.5, 0.5]
 
 
 def test_equal_tensors_are_equal_bytes() -> None:
@@ -72,107 +75,78 @@ def test_damage_is_refused_wherever_it_is() -> None:
     assert refused > 100
 
 
+HELD: dict[str, Any] = dict(np.load(io.BytesIO(packed(small()))))
+
+
+def cell(column: str, value: float) -> dict[str, object]:
+    """A column with one other number."""
+    changed = HELD[column].astype(np.float64)
+    changed.flat[1] = value
+    return {column: changed}
+
+
+def header(**words: object) -> dict[str, object]:
+    return {"header": np.array(json.dumps(json.loads(str(HELD["header"])) | words))}
+
+
+def outside() -> Any:
+    codes = HELD["configurations"].copy()
+    codes[3, 1] = 6
+    return codes
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
-    ("column", "value"),
+    ("columns", "says"),
     [
-        ("median_ms", np.array([{"a": 1}], dtype=object)),
-        ("median_ms", np.array("fast")),
-        ("median_ms", 1e300),
-        ("median_ms", -1.0),
-        ("bandwidth_kbps", -5.0),
-        ("rtt_ms", np.inf),
-        ("loss", 1.5),
-        ("configurations", np.zeros((0, 5), dtype=np.int64)),
+        ({"median_ms": np.array([{"a": 1}], dtype=object)}, "tensor"),
+        ({"median_ms": np.array("fast")}, "tensor"),
+        (cell("median_ms", 1e300), "tensor"),
+        (cell("median_ms", -1.0), "tensor"),
+        (cell("bandwidth_kbps", -5.0), "tensor"),
+        (cell("rtt_ms", np.inf), "tensor"),
+        (cell("loss", 1.5), "tensor"),
+        ({"configurations": np.zeros((0, 5), dtype=np.int64)}, "tensor"),
+        ({"configurations": outside()}, "outside its knob's list"),
+        (header(sites=["news", 3, "wiki"]), "tensor"),
+        (header(sites="abc"), "tensor"),
+        (header(source=None), "tensor"),
+        (header(knobs=[{"name": "initcwnd", "values": [-3, 10]}]), "takes a number from 1"),
+        (header(knobs=[{"name": 5, "values": [1]}]), "tensor"),
+        (header(knobs=[{"name": "mine", "values": [[1]]}]), "tensor"),
+        (header(provenance=["seed", 7]), "no PLT-tensor"),
+        (header(version=2), "tensor 1 is wanted, this is configtron-plt-tensor 2"),
+        *(({"header": np.array(text)}, "no PLT-tensor") for text in ("[1, 2]", "5", '"x"', "null")),
+        ({"loss": None}, "lacks loss"),
     ],
 )
-def test_a_column_that_is_none_is_refused(column: str, value: object) -> None:
-    columns = dict(np.load(io.BytesIO(packed(small()))))
-    if isinstance(value, float):
-        columns[column] = columns[column].astype(np.float64)
-        columns[column].flat[1] = value
-    else:
-        columns[column] = np.asarray(value)
+def test_a_column_or_a_header_that_is_none_is_refused(columns: dict[str, object], says: str) -> None:
     file = io.BytesIO()
-    np.savez(file, **columns)
-    with pytest.raises(BadInput, match="tensor") as raised:
+    np.savez(file, **{name: column for name, column in (HELD | columns).items() if column is not None})
+    with pytest.raises(BadInput, match=says) as raised:
         read(io.BytesIO(file.getvalue()))
     assert "pickle" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("wrong", "says"),
     [
-        {"sites": ["news", 3, "wiki"]},
-        {"sites": "abc"},
-        {"source": None},
-        {"knobs": [{"name": "initcwnd", "values": [-3, 10]}]},
-        {"knobs": [{"name": 5, "values": [1]}]},
-        {"knobs": [{"name": "mine", "values": [[1]]}]},
+        ({"sites": ("one",)}, "its columns say"),
+        ({"repeats_ms": REPEATS[..., 0]}, "repeats are"),
+        ({"repeats_ms": REPEATS[:1]}, "repeats are"),
+        ({"median_ms": -small().median_ms}, "not positive"),
+        ({"characteristics": {"queue_ms": np.array([1.0])}}, "tensor:"),
+        ({"characteristics": {"queue_ms": np.array([1.0, -1.0])}}, "tensor:"),
+        ({"characteristics": {"delivery_share": np.array([1.0, 1.5])}}, "tensor:"),
+        ({"characteristics": {"weather": np.array([1.0, 1.0])}}, "tensor:"),
+        ({"damage": np.zeros((1, 1, 1), np.float32)}, "tensor:"),
+        ({"weight": np.array([0.0, 0.0])}, "tensor:"),
+        ({"weight": np.array([1.0, np.nan])}, "tensor:"),
     ],
 )
-def test_words_of_a_header_are_words(words: dict[str, object]) -> None:
-    columns = dict(np.load(io.BytesIO(packed(small()))))
-    columns["header"] = np.array(json.dumps(json.loads(str(columns["header"])) | words))
-    file = io.BytesIO()
-    np.savez(file, **columns)
-    with pytest.raises(BadInput):
-        read(io.BytesIO(file.getvalue()))
-
-
-@pytest.mark.parametrize("header", ["[1, 2]", "5", '"x"', "null"])
-def test_a_header_that_is_none_is_refused(header: str) -> None:
-    columns = dict(np.load(io.BytesIO(packed(small()))))
-    file = io.BytesIO()
-    np.savez(file, **(columns | {"header": np.array(header)}))
-    with pytest.raises(BadInput, match="no PLT-tensor"):
-        read(io.BytesIO(file.getvalue()))
-
-
-def test_provenance_is_by_name() -> None:
-    columns = dict(np.load(io.BytesIO(packed(small()))))
-    header = json.loads(str(columns["header"])) | {"provenance": ["seed", 7]}
-    file = io.BytesIO()
-    np.savez(file, **(columns | {"header": np.array(json.dumps(header))}))
-    with pytest.raises(BadInput, match="no PLT-tensor"):
-        read(io.BytesIO(file.getvalue()))
-
-
-def test_other_versions_and_missing_columns_are_named() -> None:
-    with np.load(io.BytesIO(packed(small()))) as columns:
-        held = {name: columns[name] for name in columns.files}
-    file = io.BytesIO()
-    np.savez(file, **{name: held[name] for name in held if name != "loss"})
-    with pytest.raises(BadInput, match="lacks loss"):
-        read(io.BytesIO(file.getvalue()))
-    held["header"] = np.array(str(held["header"]).replace('"version": 1', '"version": 2'))
-    file = io.BytesIO()
-    np.savez(file, **held)
-    with pytest.raises(BadInput, match="tensor 1 is wanted, this is configtron-plt-tensor 2"):
-        read(io.BytesIO(file.getvalue()))
-
-
-def test_a_value_outside_its_knobs_list_is_refused() -> None:
-    with np.load(io.BytesIO(packed(small()))) as columns:
-        held = {name: columns[name] for name in columns.files}
-    held["configurations"] = held["configurations"].copy()
-    held["configurations"][3, 1] = 6
-    file = io.BytesIO()
-    np.savez(file, **held)
-    with pytest.raises(BadInput, match="outside its knob's list"):
-        read(io.BytesIO(file.getvalue()))
-
-
-def test_columns_must_fit() -> None:
-    with pytest.raises(BadInput, match="its columns say"):
-        replace(small(), sites=("one",))
-    repeats = small().repeats_ms
-    assert repeats is not None
-    for misshaped in (repeats[..., 0], repeats[:1]):
-        with pytest.raises(BadInput, match="repeats are"):
-            replace(small(), repeats_ms=misshaped)
-    with pytest.raises(BadInput, match="not positive"):
-        replace(small(), median_ms=-small().median_ms)
+def test_columns_that_do_not_fit_are_refused(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        replace(small(), **wrong)
 
 
 def test_missing_cells_are_counted_and_never_best() -> None:
@@ -182,15 +156,6 @@ def test_missing_cells_are_counted_and_never_best() -> None:
     holed = replace(tensor, median_ms=holes)
     assert holed.missing() > 0 and holed.best[0, 0] != tensor.best[0, 0]
     assert holed.best_ms[0, 0] > tensor.best_ms[0, 0]
-
-
-def test_the_papers_grid_and_the_live_one() -> None:
-    assert len(paper_grid()) == 768 and len(live_grid()) == 168
-    grid = paper_grid()
-    assert grid.profiles[grid.default].settings == Profile("", tuple((k.name, k.default) for k in TUNABLE)).settings
-    assert grid.index(Profile("x", (("initcwnd", 30),))) != grid.default
-    with pytest.raises(BadInput, match="none of the grid's"):
-        Grid(TUNABLE, grid.rows[:5]).index(Profile("x", (("initcwnd", 30),)))
 
 
 def with_everything() -> Tensor:
@@ -214,12 +179,6 @@ def test_characteristics_damage_and_weights_are_read_as_written() -> None:
     assert packed(back) == packed(tensor) and list(back.share) == [0.25, 0.75]
 
 
-def test_a_file_without_optional_columns_is_as_ever() -> None:
-    back = read(io.BytesIO(packed(small())))
-    assert back.characteristics == {} and back.damage is back.damage_high is back.weight is None
-    assert list(back.share) == [0.5, 0.5]
-
-
 def test_optional_columns_follow_their_conditions_and_configurations() -> None:
     tensor = with_everything()
     assert tensor.damage is not None
@@ -232,23 +191,6 @@ def test_optional_columns_follow_their_conditions_and_configurations() -> None:
     assert few.damage_high is not None and few.damage_high.shape == few.median_ms.shape
     assert few.characteristics.keys() == tensor.characteristics.keys() and few.weight is tensor.weight
     assert tensor.rated() is tensor
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"characteristics": {"queue_ms": np.array([1.0])}},
-        {"characteristics": {"queue_ms": np.array([1.0, -1.0])}},
-        {"characteristics": {"delivery_share": np.array([1.0, 1.5])}},
-        {"characteristics": {"weather": np.array([1.0, 1.0])}},
-        {"damage": np.zeros((1, 1, 1), np.float32)},
-        {"weight": np.array([0.0, 0.0])},
-        {"weight": np.array([1.0, np.nan])},
-    ],
-)
-def test_optional_columns_that_do_not_fit_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(BadInput, match="tensor:"):
-        replace(small(), **wrong)  # type: ignore[arg-type]
 
 
 def test_a_site_or_a_configuration_with_two_columns_is_refused() -> None:
