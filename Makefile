@@ -119,6 +119,7 @@ QUICK := not (root or lab or wheel or slow)
 PARALLEL := --dist loadfile --no-loadscope-reorder
 # Tests that change the host's network: workers in namespaces of their own.
 APART := $(PARALLEL) --tx 2*popen//python=$(CURDIR)/.ci/worker
+ALONE := --tx popen//python=$(CURDIR)/.ci/worker --dist load
 RECORD := $(VENV)/tests.jsonl
 
 test: module lint golden
@@ -133,10 +134,12 @@ test-all: module lint golden
 	$(PYTEST) --record $(RECORD) -m alone || ended=1; \
 	exit $$ended
 
+# A test decides that fails twice: the second time without another one beside it. 5: no test is reached.
 test-changed: module
 	$(call say,tests that the change since $(BASE) reaches)
-	@$(PYTEST) $(APART) --changed $(BASE) --budget-s $(BUDGET_S) -m 'not (proof or alone or $(QUICK))' \
-		|| [ $$? = 5 ]  # no test is reached
+	@$(PYTEST) $(APART) --record $(RECORD) --changed $(BASE) --budget-s $(BUDGET_S) -m 'not (proof or alone or $(QUICK))' \
+		|| [ $$? = 5 ] || { echo "those that failed, once more, one at a time"; \
+		$(PYTEST) $(ALONE) --record $(RECORD) --failed; }
 
 check: $(INSTALLED)
 	@$(PYTEST) -n 2 $(PARALLEL) -m '$(QUICK)'

@@ -56,6 +56,15 @@ def test_an_interrupted_session_goes_on_with_what_has_not_passed(tmp_path: Path,
 
 
 @pytest.mark.slow
+def test_what_failed_is_tried_once_more_and_nothing_else(tmp_path: Path) -> None:
+    words = ("--record", str(tmp_path / "record"))
+    session(tmp_path, *words)
+    assert "1 failed, 2 deselected" in session(tmp_path, *words, "--failed")
+    assert "1 passed, 2 deselected" in session(tmp_path, *words, "--failed", second="pass")
+    assert "3 deselected" in session(tmp_path, *words, "--failed", second="pass")
+
+
+@pytest.mark.slow
 def test_no_test_begins_after_the_budget(tmp_path: Path) -> None:
     assert "3 skipped" in session(tmp_path, "--budget-s", "0")
 

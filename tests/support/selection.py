@@ -3,6 +3,7 @@
 
     --record FILE   record each test that ended, and leave out those that passed on the same sources, so that an
                     interrupted run resumes; at the end, print a table of seconds by folder
+    --failed        run only the tests that failed last, by the record
     --changed BASE  run only the tests that the changes since the commit BASE reach, the nearest first
     --budget-s N    start no test later than N seconds after the session
 
@@ -38,6 +39,7 @@ _BEGAN_S = time.monotonic()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("configtron")
     group.addoption("--record", type=Path, metavar="FILE")
+    group.addoption("--failed", action="store_true")
     # Without BASE, as of a checkout that has no history: every test.
     group.addoption("--changed", metavar="BASE", nargs="?", const="")
     group.addoption("--budget-s", type=float, default=float("inf"), metavar="N")
@@ -62,19 +64,21 @@ def recorded(file: Path | None, sources: str) -> list[dict[str, Any]]:
 
 
 class Selection:
-    """Selects and records. passed: tests to leave out; far: test file -> distance from the change, None for all."""
+    """Selects and records. ended: test -> its last recorded outcome; far: test file -> distance from the change, None for
+    all."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.file: Path | None = config.getoption("record")
         self.budget_s: float = config.getoption("budget_s")
+        self.only_failed: bool = config.getoption("failed")
         given = getattr(config, "workerinput", {}).get("selection")
         self.is_first = given is None
-        self.passed, self.far = given or self._select(config)
+        self.ended, self.far = given or self._select(config)
         self.rows: dict[str, dict[str, Any]] = {}
         self.unproven: dict[str, str] = {}
         self.slow: set[str] = set()
 
-    def _select(self, config: pytest.Config) -> tuple[list[str], dict[str, int] | None]:
+    def _select(self, config: pytest.Config) -> tuple[dict[str, str], dict[str, int] | None]:
         self.sources = digest() if self.file else ""
         rows = recorded(self.file, self.sources)
         base = config.getoption("changed")
@@ -82,20 +86,24 @@ class Selection:
             far = changed.distances(changed.changed_files(base)) if base else None
         except subprocess.CalledProcessError as error:
             raise pytest.UsageError(f"--changed {base}: {error.stderr.strip().splitlines()[0]}") from error
-        return [row["test"] for row in rows if row["outcome"] == "passed"], far
+        return {row["test"]: row["outcome"] for row in rows}, far
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: object) -> None:
         """Hand the selection to a worker of pytest-xdist."""
-        node.workerinput["selection"] = (self.passed, self.far)  # type: ignore[attr-defined]
+        node.workerinput["selection"] = (self.ended, self.far)  # type: ignore[attr-defined]
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        passed, far = set(self.passed), self.far
-        keep = [item for item in items if item.nodeid not in passed and (far is None or _file(item.nodeid) in far)]
+        far = self.far
+        keep = [item for item in items if self._is_due(item.nodeid) and (far is None or _file(item.nodeid) in far)]
         if far is not None:
             keep.sort(key=lambda item: far[_file(item.nodeid)])
         config.hook.pytest_deselected(items=[item for item in items if item not in set(keep)])
         items[:] = keep
+
+    def _is_due(self, test: str) -> bool:
+        outcome = self.ended.get(test, "")
+        return outcome == "failed" if self.only_failed else outcome != "passed"
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
