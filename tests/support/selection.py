@@ -64,8 +64,7 @@ def recorded(file: Path | None, sources: str) -> list[dict[str, Any]]:
 
 
 class Selection:
-    """Selects and records. ended: test -> its last recorded outcome; far: test file -> distance from the change, None for
-    all."""
+    """Selects and records. ended: test -> last recorded outcome; far: test file -> distance from the change, None: all."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.file: Path | None = config.getoption("record")
