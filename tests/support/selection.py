@@ -64,7 +64,7 @@ def recorded(file: Path | None, sources: str) -> list[dict[str, Any]]:
 
 
 class Selection:
-    """Selects and records. ended: test -> last recorded outcome; far: test file -> distance from the change, None: all."""
+    """Selects and records. ended: test -> last recorded outcome; far: test file -> distance from a change, None: all."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.file: Path | None = config.getoption("record")
@@ -72,6 +72,8 @@ class Selection:
         self.only_failed: bool = config.getoption("failed")
         given = getattr(config, "workerinput", {}).get("selection")
         self.is_first = given is None
+        self.ended: dict[str, str]
+        self.far: dict[str, int] | None
         self.ended, self.far = given or self._select(config)
         self.rows: dict[str, dict[str, Any]] = {}
         self.unproven: dict[str, str] = {}
