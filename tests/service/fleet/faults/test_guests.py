@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Faults planted beneath an agent, in kernels of their own: other programs, other releases, power cuts, stepped clocks."""
+"""Faults planted beneath an agent, in kernels of their own: programs, releases, power and clocks."""
 
 from __future__ import annotations
 
