@@ -210,9 +210,7 @@ def test_a_failed_load_is_a_row_with_the_arm_that_was_in_force(reading: PageRead
     assert len(kept) == 1 and intake.counts()["report-unknown-client"] == 1
 
 
-def test_reports_without_an_answer_are_counted_and_so_are_late_answers(
-    reading: PageReading, spool: Spool
-) -> None:
+def test_reports_without_an_answer_are_counted_and_so_are_late_answers(reading: PageReading, spool: Spool) -> None:
     intake = intake_of(reading, spool)
     in_force(reading)
     reported(intake)
