@@ -7,19 +7,16 @@ are judged in virtual time in `test_whole_system.py`.
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +25,11 @@ import pytest
 from configtron.db.fleet import FleetStore
 from configtron.db.schema import VERSION
 from configtron.fleet.transport.curve_keys import manager_address
-from configtron.intake.receiving.http_endpoint import MOST_CONNECTIONS
 from configtron.model.errors import REFUSED, USAGE
-from configtron.service.fleet.spool import Spool
-from configtron.tune.drivers.route.table import TABLE
 from tests.support.children import child
 from tests.support.faults.descriptors import no_descriptors
-from tests.support.faults.real_fleet import LEASE_S, ROW, SETTLED_S, RealFleet, boottime_s, prefixes
+from tests.support.faults.real_fleet import LEASE_S, SETTLED_S, RealFleet, prefixes
 from tests.support.faults.rows import write_row
-from tests.support.loopback import free_endpoint
 from tests.support.tune.two_hosts import two_hosts
 from tests.support.waiting import PATIENCE_S, until
 
@@ -76,21 +69,6 @@ def network(agent: int) -> int:
 
 
 # ---- descriptors and disks
-
-
-def test_a_manager_without_descriptors_reads_its_map_later(fleet: RealFleet) -> None:
-    with fleet.manager() as manager, fleet.agent():
-        until(lambda: fleet.held() == "1.1", fleet.logs)
-        with no_descriptors(manager.pid):
-            fleet.publish({"prefixes": prefixes(51)})
-            until(lambda: bool(fleet.lines("its file is tried again", "manager")), fleet.logs)
-            time.sleep(SETTLED_S)
-            assert fleet.held() == "1.1" and manager.poll() is None
-        back_s = until(lambda: fleet.held() == "1.2", fleet.logs)
-    (line,) = fleet.lines("Too many open files", "manager")
-    assert len(fleet.lines("is read again", "manager")) == 1
-    write_row("manager out of descriptors", "the map in force stays; the file's map follows once it can be read",
-              fleet.shown(line), back_s)  # fmt: skip
 
 
 @pytest.mark.root
@@ -159,128 +137,7 @@ def test_a_full_disk_under_the_agents_journal(routed: RealFleet, tmp_path: Path)
     write_row("disk full under a running agent's journal", end, routed.shown(line), lapsed_s, LEASE_S + SEEN_S)
 
 
-@pytest.mark.root
-def test_a_full_disk_under_the_manager(namespace: str, tmp_path: Path) -> None:
-    """A batch that finds no room is stored whole later, and once."""
-    with small_disk(tmp_path / "manager", "4m"):
-        fleet = started(tmp_path, namespace)
-        with fleet.manager(), fleet.agent():
-            until(lambda: fleet.held() == "1.1", fleet.logs)
-        fleet.spool("full", 5000)
-        with fleet.manager():
-            until(lambda: len(fleet.lines("listens at", "manager")) == 2, fleet.logs)
-            with full(tmp_path / "manager"), fleet.agent():
-                until(lambda: bool(fleet.lines("no space left", "manager")) and fleet.routes() == 50, fleet.logs)
-                time.sleep(SETTLED_S)
-                assert fleet.stored() == 0 and fleet.routes() == 50, fleet.logs()
-            with fleet.agent():
-                back_s = until(lambda: fleet.stored() == 5000, fleet.logs)
-    (line,) = fleet.lines("no space left", "manager")
-    write_row("disk full under a running manager", "no batch is half stored; agents keep the map, and send their rows"
-              " again: each is stored once", fleet.shown(line), back_s, None)  # fmt: skip
-
-
-@pytest.mark.root
-def test_a_full_disk_under_the_spool(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """What was kept stays, what is refused is counted, and two lines name the beginning and the end."""
-    with small_disk(tmp_path / "agent", "1m"):
-        spool = Spool(tmp_path / "agent" / "spool.db", "web1")
-        assert spool.add([ROW] * 100) == 100
-        with full(tmp_path / "agent"):
-            taken = [spool.add([ROW] * 100) for _ in range(300)]
-        assert 0 in taken and spool.waiting == 100 + sum(taken) and spool.dropped == 30_000 - sum(taken)
-        # It is over once rows have found room for a while, not with the first that did.
-        assert [spool.add([ROW]) for _ in range(60)] == [1] * 60
-        lines = [record.getMessage() for record in caplog.records]
-        assert len(lines) == 2 and f"{spool.dropped} were dropped" in lines[1]
-        spool.close()
-    write_row("disk full under a running agent's spool", "rows that were kept stay; the others are dropped and counted",
-              lines[0].replace(str(tmp_path), "/var/lib"))  # fmt: skip
-
-
 # ---- other programs, and processes that are killed or stopped
-
-
-# Routes; s in which the program that flushes is noticed, from its first change on: it takes some seconds itself.
-COUNT, NOTICED_S = 100_000, 15.0
-# `ip route flush` gives up where a route that it has read is gone already, or a busy kernel has no buffer.
-FLUSH = 'while ip -netns "$1" route show table "$2" | grep -q .; do ip -netns "$1" route flush table "$2"; done'
-
-
-@pytest.mark.root
-def test_a_flush_of_all_routes_freezes_the_place_once(namespace: str, tmp_path: Path) -> None:
-    fleet = started(tmp_path, namespace, prefixes=prefixes(COUNT))
-    with fleet.manager(), fleet.agent():
-        until(lambda: fleet.held() == "1.1", fleet.logs)
-        assert fleet.routes() == COUNT
-        began_s = time.monotonic()
-        flush = subprocess.Popen(["sh", "-c", FLUSH, "sh", namespace, str(TABLE)])
-        noticed_s = until(lambda: bool(fleet.lines("another program changed")), fleet.logs)
-        assert flush.wait() == 0
-        flushed_s = time.monotonic() - began_s
-        fleet.publish({"prefixes": {**prefixes(COUNT), "203.0.113.0/24": "near"}})
-        until(lambda: bool(fleet.lines("rejects map 1.2: frozen", "manager")), fleet.logs)
-        # Longer than a lease, and than the watchdog takes after it.
-        time.sleep(1.5 * LEASE_S)
-        print(f"flushed in {flushed_s:.1f} s, noticed after {noticed_s:.1f} s")
-        assert fleet.routes() == 0
-        assert len(fleet.frozen()) == 1 and fleet.frozen()[0][0] == "place"
-        (line,) = fleet.lines("another program changed")
-        fleet.tuned("unfreeze", "--all")
-        back_s = until(lambda: fleet.routes() == COUNT, fleet.logs)
-        print(f"back {back_s:.1f} s after it was unfrozen")
-    assert fleet.routes() == 0 and "leased" not in fleet.statuses()
-    end = "one place is frozen, none of 100 000 routes is written again; after `tune unfreeze` all are, in"
-    end += f" {back_s:.1f} s"
-    write_row("100 000 routes flushed by another program", end, line, noticed_s, flushed_s + NOTICED_S)
-
-
-@pytest.mark.root
-def test_a_killed_watchdog_is_replaced_and_the_new_one_ends_the_lease(routed: RealFleet) -> None:
-    with routed.manager(), routed.agent() as agent:
-        until(lambda: routed.held() == "1.1", routed.logs)
-        before = routed.watchdog()
-        os.kill(before, signal.SIGKILL)
-        anew_s = until(lambda: routed.watchdog() not in (0, before), routed.logs)
-        (line,) = routed.lines("the watchdog of transaction")
-        assert routed.routes() == 50
-        # The rules stay past the lease's first end: the agent has renewed it.
-        first_s = routed.lease_end_s()
-        until(lambda: boottime_s() > first_s)
-        assert routed.routes() == 50 and len(routed.lines("watchdog")) == 1
-        agent.send_signal(signal.SIGKILL)
-        lapsed_s = until(lambda: routed.routes() == 0, routed.logs)
-        assert boottime_s() >= routed.lease_end_s()
-    assert routed.statuses()[-1] == "undone"
-    write_row("lease watchdog killed under a living agent", "another one is started; when the agent is killed too, that"
-              " one puts back what stood before", line, anew_s, 20.0)  # fmt: skip
-    write_row("agent killed (driver route, which has no lease of its own)", "the watchdog puts back what stood before",
-              "", lapsed_s, LEASE_S + SEEN_S)  # fmt: skip
-
-
-@pytest.mark.root
-def test_a_map_outlasts_a_partition_and_rows_arrive_once(routed: RealFleet) -> None:
-    with routed.manager() as manager, routed.agent():
-        until(lambda: routed.held() == "1.1", routed.logs)
-        manager.send_signal(signal.SIGSTOP)
-        until(lambda: bool(routed.lines("has not been heard for 5 s")), routed.logs)
-        first_s = routed.lease_end_s()
-        until(lambda: boottime_s() > first_s)
-        assert routed.routes() == 50
-        manager.send_signal(signal.SIGCONT)
-        heard_s = until(lambda: bool(routed.lines("is heard again")), routed.logs)
-    (line,) = routed.lines("has not been heard")
-    # Rows that waited when the agent ended are sent by its next start.
-    routed.spool("partition", 500)
-    with routed.manager() as manager, routed.agent():
-        until(lambda: routed.stored() > 0, routed.logs)
-        manager.send_signal(signal.SIGSTOP)
-        # Two tries of a batch without a receipt.
-        time.sleep(5.0)
-        manager.send_signal(signal.SIGCONT)
-        until(lambda: routed.stored() == 500, routed.logs)
-    assert routed.stored() == 500
-    write_row("partition, longer than the lease", "the map stays in force; rows are stored once", line, heard_s, None)
 
 
 # s of validity; the manager makes a map anew after a part of it.
@@ -431,57 +288,6 @@ def test_a_manager_of_a_restored_database_is_not_obeyed(fleet: RealFleet, tmp_pa
 
 
 # ---- strangers
-
-
-PEERS, HEAD = MOST_CONNECTIONS + 200, b"POST /configtron/beacon HTTP/1.1\r\nHost: a.example\r\nX: "
-
-
-def answered_s(host: str, port: int) -> float:
-    """Return how long an honest peer waits for its answer."""
-    began_s = time.monotonic()
-    to = http.client.HTTPConnection(host, port, timeout=PATIENCE_S)
-    to.request("GET", "/configtron/beacon.js")
-    assert to.getresponse().status == 200
-    to.close()
-    return time.monotonic() - began_s
-
-
-def dribble(peers: list[socket.socket], done: threading.Event) -> None:
-    """Send a byte of each peer's request, again and again; some are closed by the agent."""
-    while not done.wait(0.2):
-        for one in peers:
-            with suppress(OSError):
-                one.send(b"x")
-
-
-def test_slow_peers_keep_no_honest_one_waiting(fleet: RealFleet, tmp_path: Path) -> None:
-    host, port = free_endpoint().removeprefix("tcp://").split(":")
-    words = ("--beacons", f"{host}:{port}", "--log-socket", str(tmp_path / "log"))
-    done, peers = threading.Event(), list[socket.socket]()
-    with fleet.manager(), fleet.agent(*words) as agent:
-        until(lambda: fleet.held() == "1.1" and bool(fleet.lines("beacons are taken")), fleet.logs)
-        for _ in range(PEERS):
-            peers.append(socket.create_connection((host, int(port)), timeout=PATIENCE_S))
-            peers[-1].sendall(HEAD)
-        slow = threading.Thread(target=dribble, args=(peers, done))
-        slow.start()
-        try:
-            waits = [answered_s(host, int(port)) for _ in range(20)]
-            fleet.publish({"prefixes": prefixes(51)})
-            changed_s = until(lambda: fleet.held() == "1.2", fleet.logs)
-            opened = len(os.listdir(f"/proc/{network(agent.pid)}/fd"))
-            assert not fleet.lines("has ended") and not fleet.lines("has not been heard")
-        finally:
-            done.set()
-            slow.join()
-            for one in peers:
-                one.close()
-    print(f"honest peers waited {max(waits):.2f} s at most, a change {changed_s:.2f} s; {opened} descriptors")
-    assert opened < MOST_CONNECTIONS + 50
-    end = f"the oldest of {PEERS} connections give way; honest requests are answered within {max(waits):.1f} s, and a"
-    write_row(
-        "slow loris at the agent's endpoint", f"{end} change of the map is in force within {changed_s:.1f} s", "", 0.0
-    )
 
 
 # Connections with wrong keys, at once and in all.
