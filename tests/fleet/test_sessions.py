@@ -92,6 +92,18 @@ def test_a_map_that_does_not_come_is_asked_for_ever_more_seldom_and_anew_after_a
     assert isinstance(from_agent(one.receive(welcome, 60.1)[-1].data), messages.Want)  # type: ignore[union-attr]
 
 
+def test_a_rejected_version_is_not_asked_for_nor_sent_again_until_it_changes() -> None:
+    one, other = agent(), manager()
+    exchanged(one, other, one.tick(0.0), 0.0)
+    exchanged(one, other, one.loaded(MapResult(1, 1, b"", error="the driver refuses it"), (0, 0, b""), 0.2), 0.2)
+    assert other.agents["web1"].rejected == (1, 1)
+    for now in range(1, 60):
+        assert not [e for e in exchanged(one, other, one.tick(now), now) if isinstance(e, LoadMap)]
+    assert other.receive(b"c", "key-of-web1", frame(messages.Want(1, 1)), 61.0) == []
+    offer = other.publish(signed(replace(MAP, version=2), "m1", 2, KEY))
+    assert [e for e in exchanged(one, other, offer, 62.0) if isinstance(e, LoadMap)]
+
+
 def test_a_waiting_map_that_is_refused_late_leaves_the_later_refusal_known() -> None:
     """At the turn an older map was refused after a newer one: the newer one was asked for again."""
     one, other = agent(), manager()

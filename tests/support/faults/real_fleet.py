@@ -49,11 +49,6 @@ def epoch_length(now_s: float) -> int:
     return next(one for one in (86_400, 80_000, 70_000) if 900 < now_s % one < one - 900)
 
 
-def boottime_s() -> float:
-    """Return the s since the host's start, the clock of leases."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
 class RealFleet:
     """One manager and the agent `web1`. `tune`: options of the verb, e.g. the driver; `form`: the map in JSON.
 
@@ -154,11 +149,6 @@ class RealFleet:
         """Return the status of each transaction on the agent's host, latest last."""
         with AgentJournal(self.journal) as journal:
             return [each.status for each in journal.acts()]
-
-    def lease_end_s(self) -> float:
-        """Return when the lease of the latest transaction ends or ended, s since the host's start."""
-        with AgentJournal(self.journal) as journal:
-            return journal.acts()[-1].expires_s
 
     def watchdog(self) -> int:
         """Return the process number of the watchdog of the transaction in force; 0: none is."""
