@@ -32,7 +32,6 @@ from configtron.fleet.messages import (
     FromManager,
     MapResult,
     MessageError,
-    Query,
     QueryAnswer,
     Rebuff,
     Receipt,
@@ -96,13 +95,6 @@ class RememberManager(NamedTuple):
     manager: str
 
 
-class Answered(NamedTuple):
-    """The manager's answer to a query."""
-
-    prefix: str
-    class_name: str
-
-
 class Remark(NamedTuple):
     """A line for the log; `urgent`: a warning."""
 
@@ -110,7 +102,7 @@ class Remark(NamedTuple):
     urgent: bool = True
 
 
-AgentEffect = SendFrame | LoadMap | ReadSpool | ForgetRows | CheckRows | RememberManager | Answered | Remark
+AgentEffect = SendFrame | LoadMap | ReadSpool | ForgetRows | CheckRows | RememberManager | Remark
 
 
 @dataclass
@@ -153,7 +145,6 @@ class AgentSession:
         # Whether the manager refused a frame since the batch was read.
         self._is_checked = False
         self._remarked: set[str] = set()
-        self._queries = 0
 
     def silence_s(self, now: float) -> float | None:
         """Return how long the manager has not been heard; None: it never was."""
@@ -193,7 +184,7 @@ class AgentSession:
             case Receipt():
                 return effects + self._received(message, now)
             case QueryAnswer():
-                return [*effects, Answered(message.prefix, message.class_name)]
+                return effects
         return effects + self._ask(now)
 
     def loaded(
@@ -225,11 +216,6 @@ class AgentSession:
         self._batch = None
         text = f"{number} outcomes of the spool are damaged, thus dropped and counted; the others are sent"
         return [Remark(text), *self._deliver(now)]
-
-    def query(self, prefix: str, rtt_us: int) -> list[AgentEffect]:
-        """Ask for the class of a prefix that the map lacks; the answer is an `Answered`."""
-        self._queries += 1
-        return self._frames(Query(self._queries, prefix, rtt_us)) if self._welcomed else []
 
     # What is done.
 

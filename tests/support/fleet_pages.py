@@ -9,7 +9,7 @@ through the product.
 from __future__ import annotations
 
 import json
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -112,7 +112,7 @@ class PageReaders:
         self.pages = PageOutcomes(
             host.name, boot, host.keep_rows, self._ask, settle_ns=round(SETTLE_S * S), clock=clock
         )
-        self.posted, self.rows = Counter[str](), 0
+        self.rows = 0
 
     def turn(self) -> None:
         """Take the plan that is in force, then what the kernel and the web server have."""

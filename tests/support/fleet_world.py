@@ -273,3 +273,15 @@ class World:
     def _close(self) -> None:
         for process in self._processes():
             process.kill()
+
+
+def ran(seed: int, folder: Path) -> World:
+    """Return the world of a seed after its run, which logs nothing; its files lie in a new folder below this one."""
+    (folder / str(seed)).mkdir(parents=True)
+    world = World(seed, folder / str(seed))
+    logging.disable(logging.CRITICAL)
+    try:
+        world.run()
+    finally:
+        logging.disable(logging.NOTSET)
+    return world

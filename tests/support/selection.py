@@ -64,7 +64,7 @@ def recorded(file: Path | None, sources: str) -> list[dict[str, Any]]:
 
 
 class Selection:
-    """Selects and records. ended: test -> last recorded outcome; far: test file -> distance from a change, None: all."""
+    """Selects and records. ended: test -> outcome recorded last; far: test file -> distance from it, None: all."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.file: Path | None = config.getoption("record")

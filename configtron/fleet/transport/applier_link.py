@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: MIT
 """The two ends of the socketpair between the process that has the network and the one that applies: data, never code.
 
-A message is a frame of MessagePack. The applier takes `LoadDocument` and nothing else.
+A message is four bytes of length, big-endian, then MessagePack. The applier takes `LoadDocument` and nothing else.
 """
 
 from __future__ import annotations
 
 import select
 import socket
+from collections.abc import Iterator
 from typing import Annotated, TypeVar
 
 from msgspec import DecodeError, Meta, Struct
 from msgspec.msgpack import Decoder, Encoder
 
 from configtron.fleet.messages import CHUNK, MOST_CHUNKS, BoundForm, Count, Digest, Line, MapResult, Name, ReachForm
-from configtron.fleet.transport.frame_buffer import FrameBuffer, FrameTooLong, framed
 from configtron.model.errors import ConfigtronError
 
 T = TypeVar("T")
 
 # Bytes of a message: a document, and some around it.
 MOST_BYTES = CHUNK * MOST_CHUNKS + 1024
-READ_BYTES = 1 << 20
+HEAD_BYTES, READ_BYTES = 4, 1 << 20
 
 
 class LoadDocument(Struct, frozen=True, array_like=True, tag="load"):
@@ -90,12 +90,13 @@ class ApplierLink:
     def __init__(self, end: socket.socket, patience_s: float | None = None) -> None:
         self.socket = end
         end.settimeout(patience_s)
-        self._frames = FrameBuffer(MOST_BYTES)
+        self._waiting = bytearray()
 
     def send(self, message: LoadDocument | FromApplier) -> None:
         """Send a message. Errors: `LinkClosed`."""
         try:
-            self.socket.sendall(framed(_ENCODER.encode(message)))
+            data = _ENCODER.encode(message)
+            self.socket.sendall(len(data).to_bytes(HEAD_BYTES, "big") + data)
         except TimeoutError as error:
             raise LinkClosed("the other process of the agent reads nothing any more") from error
         except OSError as error:
@@ -114,7 +115,21 @@ class ApplierLink:
             raise LinkClosed(f"the other process of the agent has ended ({error})") from error
         if not data:
             raise LinkClosed("the other process of the agent has ended")
+        self._waiting += data
         try:
-            return [decoder.decode(message) for message in self._frames.feed(data)]
-        except (DecodeError, UnicodeDecodeError, RecursionError, FrameTooLong) as error:
+            return [decoder.decode(message) for message in self._whole()]
+        except (DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise LinkClosed(f"the other process of the agent sent what is no message: {error}") from error
+
+    def _whole(self) -> Iterator[bytes]:
+        """Yield the messages that have arrived whole, each once. Errors: `LinkClosed`."""
+        while len(self._waiting) >= HEAD_BYTES:
+            length = int.from_bytes(self._waiting[:HEAD_BYTES], "big")
+            if length > MOST_BYTES:
+                raise LinkClosed(f"the other process of the agent sent what is no message: {length} bytes; at most"
+                                 f" {MOST_BYTES} are taken")  # fmt: skip
+            end = HEAD_BYTES + length
+            if len(self._waiting) < end:
+                return
+            yield bytes(self._waiting[HEAD_BYTES:end])
+            del self._waiting[:end]

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from configtron.fleet.agent_session import (
     AgentEffect,
     AgentSession,
-    Answered,
     CheckRows,
     ForgetRows,
     LoadMap,
@@ -27,19 +26,13 @@ log = logging.getLogger("configtron.fleet")
 class AgentCore:
     """One start of an agent's network side.
 
-    load      hands a document to the applier; its result comes back by `loaded`
-    answered  takes the class of a prefix that was asked for
+    load  hands a document to the applier; its result comes back by `loaded`
     """
 
     def __init__(
-        self,
-        hello: AgentHello,
-        held: tuple[int, int, bytes],
-        spool: Spool,
-        load: Callable[[bytes], None],
-        answered: Callable[[str, str], None] = lambda prefix, name: None,
+        self, hello: AgentHello, held: tuple[int, int, bytes], spool: Spool, load: Callable[[bytes], None]
     ) -> None:
-        self.spool, self._load, self._answered = spool, load, answered
+        self.spool, self._load = spool, load
         self.session = AgentSession(hello, held, spool.manager())
 
     def tick(self, now: float, now_ns: int) -> list[bytes]:
@@ -63,10 +56,6 @@ class AgentCore:
             self.session.rejected = None
         self.session.held, self.session.frozen = held, frozen
 
-    def query(self, prefix: str, rtt_us: int, now: float) -> list[bytes]:
-        """Ask for the class of a prefix; return frames to send."""
-        return self._done(self.session.query(prefix, rtt_us), now)
-
     def _done(self, effects: Sequence[AgentEffect], now: float) -> list[bytes]:
         out: list[bytes] = []
         waiting = list(effects)
@@ -85,8 +74,6 @@ class AgentCore:
                         waiting += self.session.checked(number, now)
                 case RememberManager(term, manager):
                     self.spool.remember_manager(term, manager)
-                case Answered(prefix, class_name):
-                    self._answered(prefix, class_name)
                 case Remark(text, urgent):
                     log.log(logging.WARNING if urgent else logging.INFO, "%s", text)
         return out

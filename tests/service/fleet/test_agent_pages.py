@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -28,6 +30,11 @@ from configtron.service.outcomes.root_reader import ReaderBatch
 from tests.support.faults.descriptors import no_descriptors
 from tests.support.pageloads import ARM, PREFIX, closed, opened
 
+HERE = PagesOptions("127.0.0.1", 0)
+CLIENT, FAILED = bytes([198, 51, 100, 9]), FailedLoad("tcp", 200.0, 100.0, 1.0, "h2")
+# An applier without a map in force.
+TURNS = cast(Any, SimpleNamespace(drawing=None, activations=EpochActivations()))
+
 
 @pytest.fixture
 def reading(tmp_path: Path) -> Any:
@@ -37,20 +44,37 @@ def reading(tmp_path: Path) -> Any:
     found.close()
 
 
+@pytest.fixture
+def spool(tmp_path: Path) -> Iterator[Spool]:
+    with closing(Spool(tmp_path / "spool.db", "")) as found:
+        yield found
+
+
+@pytest.fixture
+def intake(reading: PageReading, spool: Spool) -> Iterator[PageIntake]:
+    """The other process's side of `reading`."""
+    with closing(intake_of(reading, spool)) as found:
+        yield found
+
+
+def intake_of(reading: PageReading, spool: Spool) -> PageIntake:
+    return PageIntake(reading.connected(), HERE, spool)
+
+
 def test_the_root_process_drops_and_counts_what_a_process_that_hangs_does_not_take(reading: PageReading) -> None:
-    end, applier = reading.connected(), cast(Any, SimpleNamespace(drawing=None, activations=EpochActivations()))
+    end = reading.connected()
     batch = ReaderBatch((), tuple(EndedConnection(at) for at in range(5_000)), BadEndings.of(("192.0.2.0/24", 1)))
     reading.reader.turn = lambda: batch  # type: ignore[method-assign]
     for _ in range(MOST_WAITING // 100 + 10):
-        reading.turn(applier)
+        reading.turn(TURNS)
     assert reading.dropped > 0 and reading.counts()["batches dropped"] == reading.dropped
     end.setblocking(False)
     assert end.recv(1 << 20)
     end.close()
     # The other process has ended: what waits is for the next one.
-    reading.turn(applier)
+    reading.turn(TURNS)
     again = reading.connected()
-    reading.turn(applier)
+    reading.turn(TURNS)
     assert again.recv(1 << 20)
     again.close()
 
@@ -72,30 +96,22 @@ def test_connections_that_cannot_be_listed_for_want_of_descriptors_are_listed_la
     assert isinstance(reading.reader.source, EndedSockets)
 
 
-def test_a_port_that_is_taken_is_stated_once_and_maps_go_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    spool = Spool(tmp_path / "spool.db", "")
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with socket.create_server(("127.0.0.1", 0)) as taken, ours:
-        intake = PageIntake(theirs, PagesOptions("127.0.0.1", taken.getsockname()[1]), spool)
-        for _ in range(3):
-            intake.turn()
-            intake._listen_s = 0.0
-        assert len([one for one in caplog.records if "cannot be received" in one.message]) == 1
-        intake.close()
-    spool.close()
+def test_a_port_that_is_taken_is_stated_once_and_maps_go_on(
+    reading: PageReading, spool: Spool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        options = PagesOptions("127.0.0.1", taken.getsockname()[1])
+        with closing(PageIntake(reading.connected(), options, spool)) as intake:
+            for _ in range(3):
+                intake.turn()
+                intake._listen_s = 0.0
+    assert len([one for one in caplog.records if "cannot be received" in one.message]) == 1
 
 
-def test_a_row_that_no_manager_would_take_costs_that_row_alone(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "spool.db", "")
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours:
-        intake = PageIntake(theirs, PagesOptions("127.0.0.1", 0), spool)
-        good = intake.pages.beacons.row(ARM, 5, "a.example", 12.0, "", "")
-        bad = intake.pages.beacons.row(ARM, 5, "a" * 5_000, 12.0, "", "")
-        intake._keep([good, bad, good])
-        assert spool.waiting == 2 and intake.counts()["row-refused"] == 1
-        intake.close()
-    spool.close()
+def test_a_row_that_no_manager_would_take_costs_that_row_alone(intake: PageIntake, spool: Spool) -> None:
+    good, bad = (intake.pages.beacons.row(ARM, 5, "a" * size, 12.0, "", "") for size in (9, 5_000))
+    intake._keep([good, bad, good])
+    assert spool.waiting == 2 and intake.counts()["row-refused"] == 1
 
 
 def test_beacons_and_log_socket_are_checked_as_they_are_typed(tmp_path: Path) -> None:
@@ -110,9 +126,6 @@ def test_beacons_and_log_socket_are_checked_as_they_are_typed(tmp_path: Path) ->
 
 
 # ---- what a client whose load failed had been given
-
-CLIENT, FAILED = bytes([198, 51, 100, 9]), FailedLoad("tcp", 200.0, 100.0, 1.0, "h2")
-TURNS = cast(Any, SimpleNamespace(drawing=None, activations=EpochActivations()))
 
 
 def in_force(reading: PageReading, arm: int = 1) -> None:
@@ -170,17 +183,11 @@ def test_questions_that_are_none_are_counted_and_take_no_more_than_a_bounded_tim
     end.close()
 
 
-def intake_of(reading: PageReading, spool: Spool) -> PageIntake:
-    return PageIntake(reading.connected(), PagesOptions("127.0.0.1", 0), spool)
-
-
 def reported(intake: PageIntake, client: bytes = CLIENT, failed: tuple[FailedLoad, ...] = (FAILED,)) -> None:
     intake.pages.admit(Admitted(client, "phone", "", None, failed))
 
 
-def test_a_failed_load_is_a_row_with_the_arm_that_was_in_force(reading: PageReading, tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "spool.db", "")
-    intake = intake_of(reading, spool)
+def test_a_failed_load_is_a_row_with_the_arm_that_was_in_force(reading: PageReading, intake: PageIntake) -> None:
     kept: list[Any] = []
     intake.pages._rows = kept.extend
     in_force(reading)
@@ -201,12 +208,9 @@ def test_a_failed_load_is_a_row_with_the_arm_that_was_in_force(reading: PageRead
         reading.turn(TURNS)
     intake.turn()
     assert len(kept) == 1 and intake.counts()["report-unknown-client"] == 1
-    intake.close()
-    spool.close()
 
 
-def test_reports_without_an_answer_are_counted_and_so_are_late_answers(reading: PageReading, tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "spool.db", "")
+def test_reports_without_an_answer_are_counted_and_so_are_late_answers(reading: PageReading, spool: Spool) -> None:
     intake = intake_of(reading, spool)
     in_force(reading)
     reported(intake)
@@ -226,21 +230,17 @@ def test_reports_without_an_answer_are_counted_and_so_are_late_answers(reading: 
     assert over + waiting == 10 * (MOST_QUESTIONS // 10 + 200)
     intake.close()
     assert intake.counts()["report-unanswered"] == 1 + waiting, "the agent ended before an answer came"
-    spool.close()
 
 
-def test_an_answer_to_the_process_before_is_not_taken_for_another_report(reading: PageReading, tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "spool.db", "")
+def test_an_answer_to_the_process_before_is_not_taken_for_another_report(reading: PageReading, spool: Spool) -> None:
+    intake = intake_of(reading, spool)
     in_force(reading)
-    first = intake_of(reading, spool)
-    reported(first)
-    first.turn()
+    reported(intake)
+    intake.turn()
     reading._read_questions()
     before = reading.reader.turn()
-    first.close()
-    second = intake_of(reading, spool)
-    reported(second, client=bytes([203, 0, 113, 9]))
-    second.pages.turn(before)
-    assert second.counts()["late-answer"] == 1
-    second.close()
-    spool.close()
+    intake.close()
+    with closing(intake_of(reading, spool)) as second:
+        reported(second, client=bytes([203, 0, 113, 9]))
+        second.pages.turn(before)
+        assert second.counts()["late-answer"] == 1

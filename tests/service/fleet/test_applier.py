@@ -100,26 +100,6 @@ def test_a_map_that_the_driver_refuses_at_the_turn_is_rejected_then_and_the_last
     assert "192.0.3.0/24" in kernel.rules.prefixes and kernel.begun == 1
 
 
-@pytest.mark.parametrize("draws", [False, True])
-def test_no_client_changes_its_arm_within_an_epoch_when_a_map_comes(draws: bool) -> None:
-    trial = Trial(draws)
-    trial.take()
-    before, plans = trial.kernel.rules, list(trial.kernel.plans)
-    prefixes = {**PREFIXES, "192.0.2.0/24": "near", "198.51.0.0/24": "far", "0.0.0.0/0": "far"}
-    del prefixes["198.51.1.0/24"]
-    profiles = {**PROFILES, "fast": Profile("fast", (("initcwnd", 40),))}
-    trial.take(1.0, version=2, prefixes=prefixes, profiles=profiles, holdback=30_000, epoch_s=30, lease_s=5.0)
-    assert trial.one.held[:2] == (1, 2)
-    # Two ticks before the old epoch's end, in another epoch of the new length.
-    for now_s in (2.0, EPOCH_S - 1.0):
-        trial.tick(now_s)
-        assert (trial.kernel.rules, trial.kernel.plans, trial.one.drawn_classes) == (before, plans, PREFIXES)
-    trial.tick(EPOCH_S)
-    assert set(trial.one.drawn_classes) == set(prefixes) and trial.kernel.rules != before
-    assert trial.one.drawing is not None
-    assert (trial.one.drawing.head.version, trial.one.drawing.head.epoch_s) == (2, 30)
-
-
 def test_a_rollback_takes_effect_at_once_though_a_map_waits() -> None:
     trial = Trial(draws=True)
     trial.take()

@@ -14,17 +14,20 @@ import pytest
 from configtron.fleet.manager_session import ManagerSession, SendTo, StoreRows
 from configtron.fleet.messages import MOST_FRAME, AgentHello, OutcomeBatch, batch_frame, from_agent, outcome_rows
 from configtron.model.errors import BadInput, Unwritten
-from configtron.model.fleet import Band, FleetMap, OutcomeRow
-from configtron.model.nouns import Profile
-from configtron.service.fleet import FixedMapMaker, Spool
+from configtron.model.fleet import OutcomeRow
+from configtron.service.fleet import Spool
 from configtron.service.fleet.agent_core import AgentCore
-from configtron.service.fleet.map_maker import without_barred
 
 ROW = OutcomeRow("", "", 0, 5, "a.example", "192.0.2.0/24", "0" * 16, 812.5)
 
 
-def test_rows_come_out_numbered_as_they_went_in(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "s.db", "web1", boot="b1")
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s.db"
+
+
+def test_rows_come_out_numbered_as_they_went_in(path: Path) -> None:
+    spool = Spool(path, "web1", boot="b1")
     sent = [ROW._replace(at_ns=at, more={"queue_ms": at / 2}) for at in range(4500)]
     assert spool.add(sent[:1]) == 1 and spool.add(sent[1:]) == 4499 and spool.add([]) == 0
     found: list[OutcomeRow] = []
@@ -37,18 +40,17 @@ def test_rows_come_out_numbered_as_they_went_in(tmp_path: Path) -> None:
     assert spool.waiting == 0 and spool.dropped == 0
 
 
-def test_rows_with_long_texts_are_cut_into_batches_that_fit_a_frame(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "s.db", "web1")
+def test_rows_with_long_texts_are_cut_into_batches_that_fit_a_frame(path: Path) -> None:
+    spool = Spool(path, "web1")
     spool.add([ROW._replace(site="s" * 255, why_not="w" * 255, class_name="c" * 255) for _ in range(2000)])
     assert len(batch_frame(*spool.oldest())) <= MOST_FRAME
 
 
-def test_another_start_has_another_name_and_old_rows_keep_theirs(tmp_path: Path) -> None:
-    first = Spool(tmp_path / "s.db", "web1")
-    first.add([ROW])
-    first.remember_manager(3, "m 3")
-    first.close()
-    second = Spool(tmp_path / "s.db", "web1")
+def test_another_start_has_another_name_and_old_rows_keep_theirs(path: Path) -> None:
+    with closing(Spool(path, "web1")) as first:
+        first.add([ROW])
+        first.remember_manager(3, "m 3")
+    second = Spool(path, "web1")
     second.add([ROW])
     assert second.boot != first.boot and second.manager() == (3, "m 3")
     assert second.oldest()[:2] == (first.boot, 1)
@@ -80,15 +82,15 @@ def delivered(spool: Spool, seconds: int) -> list[OutcomeRow]:
     "data = x''", "number = 7", "number = 2",
 ])  # fmt: skip
 def test_a_batch_that_the_disk_damaged_is_dropped_alone(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
+    path: Path, caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
     """The manager refused it again and again, and no later outcome of the agent went out."""
-    with closing(Spool(tmp_path / "s.db", "web1", boot="b1")) as spool:
+    with closing(Spool(path, "web1", boot="b1")) as spool:
         for at in range(1, 6):
             spool.add([ROW._replace(at_ns=at)] * 3)
-    with closing(sqlite3.connect(tmp_path / "s.db")) as file, file:
+    with closing(sqlite3.connect(path)) as file, file:
         file.execute(f"UPDATE batch SET {damage} WHERE id = 2")
-    spool = Spool(tmp_path / "s.db", "web1", boot="b2")
+    spool = Spool(path, "web1", boot="b2")
     spool.add([ROW._replace(at_ns=9)] * 4)
     found = delivered(spool, 40)
     assert [row.at_ns for row in found] == [1, 1, 1, 3, 3, 3, 4, 4, 4, 5, 5, 5, 9, 9, 9, 9]
@@ -96,58 +98,40 @@ def test_a_batch_that_the_disk_damaged_is_dropped_alone(
     assert spool.waiting == 0 and spool.dropped >= 2
     assert sum("of the spool are damaged" in one.getMessage() for one in caplog.records) == 1
     spool.close()
-    with closing(Spool(tmp_path / "s.db", "web1")) as again:
+    with closing(Spool(path, "web1")) as again:
         assert again.dropped == spool.dropped, "counted on the disk, too"
 
 
-def test_a_row_that_no_manager_takes_is_refused_with_all_of_its_call(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "s.db", "web1")
+def test_a_row_that_no_manager_takes_is_refused_with_all_of_its_call(path: Path) -> None:
+    spool = Spool(path, "web1")
     with pytest.raises(BadInput, match="plt_ms"):
         spool.add([ROW, ROW._replace(plt_ms=-1.0)])
     assert spool.waiting == 0
 
 
-def test_barred_profiles_leave_a_map_before_it_is_made() -> None:
-    profiles = {"fast": Profile("fast", (("initcwnd", 40),)), "slow": Profile("slow")}
-    mixes = {"near": (("fast", 65_000), ("slow", 536)), "far": (("fast", 65_536),)}
-    found = FleetMap(0, 0, profiles, mixes, {"192.0.2.0/24": "near", "10.0.0.0/8": "far"}, b"k" * 16, 1,
-                     (Band(9, "near"), Band(99, "far")))  # fmt: skip
-    maker = FixedMapMaker(found)
-    made = maker.make(10**9, lambda profile: "beyond a bound" if profile.name == "fast" else "")
-    assert made is not None and made.mixes == {"near": (("slow", 65_536),)} and set(made.profiles) == {"slow"}
-    assert made.prefixes == {"192.0.2.0/24": "near"} and made.bands == (Band(9, "near"),)
-    assert made.not_after_ns == 3601 * 10**9
-    assert maker.make(2 * 10**9, lambda profile: "x" if profile.name == "fast" else "") is None
-    assert without_barred(found, lambda _: "") is found
-
-
 def spooled(path: Path) -> None:
     """Make a spool of some pages."""
-    spool = Spool(path, "web1")
-    for _ in range(40):
-        spool.add([ROW] * 500)
-    spool.close()
+    with closing(Spool(path, "web1")) as spool:
+        for _ in range(40):
+            spool.add([ROW] * 500)
 
 
 @pytest.mark.parametrize("page", range(1, 40, 3))
-def test_a_damaged_spool_is_one_line_wherever_it_is_damaged(tmp_path: Path, page: int) -> None:
+def test_a_damaged_spool_is_one_line_wherever_it_is_damaged(path: Path, page: int) -> None:
     """Each second the process that has it ended in a traceback, and was started again."""
-    path = tmp_path / "s.db"
     spooled(path)
     with path.open("r+b") as file:
         file.seek(4096 * page)
         file.write(b"\xa5" * 4096)
-    with suppress(BadInput):
-        spool = Spool(path, "web1")
+    with suppress(BadInput), closing(Spool(path, "web1")) as spool:
         for use in (spool.oldest, spool.manager, lambda: spool.forget("b", 1), lambda: spool.add([ROW])):
             with suppress(BadInput):
                 use()
-        spool.close()
 
 
 @pytest.mark.parametrize(("name", "text"), [("dropped", "many"), ("manager", "x y")])
-def test_a_spool_with_a_word_in_place_of_a_number_is_damaged(tmp_path: Path, name: str, text: str) -> None:
-    spooled(path := tmp_path / "s.db")
+def test_a_spool_with_a_word_in_place_of_a_number_is_damaged(path: Path, name: str, text: str) -> None:
+    spooled(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as opened:
         opened.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, text))
     with pytest.raises(BadInput, match="no spool .* move it away"):

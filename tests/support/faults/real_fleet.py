@@ -23,10 +23,14 @@ from typing import Any
 from configtron.db.agent_journal import AgentJournal
 from configtron.db.fleet import FleetStore
 from configtron.fleet.transport.curve_keys import manager_address
+from configtron.model.fleet import OutcomeRow
 from configtron.service.fleet import enrolment
+from configtron.service.fleet.spool import Spool
+from configtron.tune.drivers.route.table import TABLE
 from tests.support.children import child
 from tests.support.loopback import free_endpoint
 
+ROW = OutcomeRow("", "", 0, 5, "a.example", "198.51.7.0/24", "0" * 16, 812.5)
 LEASE_S = 6.0
 # s after which an agent has done what it would do wrongly: three of its turns.
 SETTLED_S = 3.0
@@ -43,11 +47,6 @@ def prefixes(count: int) -> dict[str, str]:
 def epoch_length(now_s: float) -> int:
     """Return a length of the epoch by which now is a quarter of an hour from a turn at least."""
     return next(one for one in (86_400, 80_000, 70_000) if 900 < now_s % one < one - 900)
-
-
-def boottime_s() -> float:
-    """Return the s since the host's start, the clock of leases."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class RealFleet:
@@ -100,6 +99,28 @@ class RealFleet:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         return done.stdout + done.stderr
 
+    def spool(self, boot: str, count: int) -> None:
+        """Let rows of a start of the agent wait in its spool."""
+        spool = Spool(self.agent_folder / "spool.db", "web1", boot=boot)
+        spool.add([ROW] * count)
+        spool.close()
+
+    def stored(self) -> int:
+        """Return how many rows the manager's database has, each of which has its own name."""
+        with FleetStore(self.database) as store:
+            names = [(row.agent, row.boot, row.sequence) for row in store.every_row()]
+        assert len(names) == len(set(names))
+        return len(names)
+
+    def routes(self) -> int:
+        """Return how many routes of ours there are in the agent's network namespace, as `ip` counts them."""
+        words = ["ip", "-netns", self._tune[-1], "-o", "route", "show", "table", str(TABLE)]
+        return subprocess.run(words, capture_output=True, text=True).stdout.count(" initcwnd 20")
+
+    def shown(self, line: str) -> str:
+        """Return a line without the test's own folder."""
+        return line.replace(str(self.folder), "/var/lib")
+
     def lines(self, words: str, name: str = "agent") -> list[str]:
         """Return the lines of a log that have these words."""
         return [line for line in self.log(name).splitlines() if words in line]
@@ -128,11 +149,6 @@ class RealFleet:
         """Return the status of each transaction on the agent's host, latest last."""
         with AgentJournal(self.journal) as journal:
             return [each.status for each in journal.acts()]
-
-    def lease_end_s(self) -> float:
-        """Return when the lease of the latest transaction ends or ended, s since the host's start."""
-        with AgentJournal(self.journal) as journal:
-            return journal.acts()[-1].expires_s
 
     def watchdog(self) -> int:
         """Return the process number of the watchdog of the transaction in force; 0: none is."""

@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""The coordinator's side of a cluster: no certificates, a scheduler that is lost, another scheduler in its place."""
+"""A cluster by Dask: no scheduler, none any more, or another; no certificates; no configtron where the scheduler is."""
 
 from __future__ import annotations
 
+import os
+import platform
 import socket
+import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import Any
 
 import pytest
 
-from configtron.fleet.transport.dask_client import LiveWorkers, SchedulerLost
+from configtron.fleet.transport.dask_client import LiveWorkers, SchedulerLost, connect
 from configtron.fleet.transport.dask_link import ClusterLink
-from configtron.model.errors import BadInput
+from configtron.fleet.transport.dask_tasks import ClusterTasks
+from configtron.model.errors import BadInput, Refused
+from tests.support.children import child
 from tests.support.cluster_regions import write_certificate
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -99,3 +106,45 @@ class FiveAtOnce:
 
 def test_all_workers_are_known() -> None:
     assert len(LiveWorkers(FiveAtOnce(), "tls://h:8786").by_address()) == 7
+
+
+@pytest.fixture(params=[b"", b"HTTP/1.0 400 Bad Request\r\n\r\n"], ids=["silent", "http"])
+def stranger(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Return the port of a server that sends a text to each connection and holds it; a client of Dask would wait."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        held: list[socket.socket] = []
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    held.append(listener.accept()[0])
+                    held[-1].sendall(request.param)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        for each in held:
+            each.close()
+
+
+def test_a_program_that_is_no_scheduler_is_refused(stranger: int) -> None:
+    with pytest.raises(BadInput, match=rf"--cluster tcp://127.0.0.1:{stranger}: no scheduler answers \(.+\)"):
+        connect(f"tcp://127.0.0.1:{stranger}", 1.0)
+
+
+@pytest.mark.slow
+def test_a_scheduler_without_configtron_is_named(tmp_path: Path, port: int) -> None:
+    """Dask makes it import what tasks run."""
+    (tmp_path / "configtron.py").write_text('raise ImportError("none here")\n')
+    address, quiet = f"tcp://127.0.0.1:{port}", {"cwd": tmp_path, "stdout": DEVNULL, "stderr": DEVNULL}
+    scheduler = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port)]
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny", "--nthreads", "1"]
+    without = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with (
+        child([*scheduler, "--no-dashboard"], env=without, **quiet),
+        child([*worker, "--no-dashboard", "--local-directory", str(tmp_path)], **quiet),
+        ClusterTasks(address, PATIENCE_S) as tasks,
+    ):
+        tasks._client.wait_for_workers(1, timeout=PATIENCE_S)
+        with pytest.raises(Refused, match="the scheduler or a worker cannot import what is to run"):
+            list(tasks.run(platform.node, {"a": ()}))

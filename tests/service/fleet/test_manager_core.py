@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Stages in the manager: harm stops at the canary, a good version reaches all, and a kill in any stage changes nothing.
+"""The manager's core: harm stops at the canary, a good version reaches all, and a kill in any stage changes nothing.
 
 Versions are planned by the test, rows are drawn by the published maps; core, store and stages are the product's.
 """
 
 from __future__ import annotations
 
+import logging
+import sqlite3
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from configtron.db.fleet import FleetStore
+from configtron.fleet.messages import AgentHello, batch_frame, encode_rows, frame
 from configtron.learner.chance import seeded
 from configtron.learner.map_making import MapOptions
 from configtron.learner.rollout import Rollout, RolloutPlan
@@ -22,13 +27,18 @@ from configtron.learner.state import decode
 from configtron.model.errors import BadInput, Unwritten
 from configtron.model.fleet import MOST_ARMS, WHOLE, FleetMap, OutcomeRow
 from configtron.service.fleet import enrolment
+from configtron.service.fleet.manager import LOCK_PATIENCE_S
 from configtron.service.fleet.manager_core import ManagerCore
+from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.service.fleet.stages import ROLLOUT, STAGES, StageOptions, switch_plan
 from configtron.service.learning import fleet_report
+from tests.support.fleet_rows import BEGUN_NS, fleet_rows
+from tests.support.running_fleet import MAP
 from tests.support.staged_world import FIRST, KEY, PLAIN, PlannedMaker, StagedWorld, planned_map
 
 # Small margins need many clients; these make a stage of some epochs.
 PLAN = RolloutPlan(margins=(("median", 0.25), ("p95", 0.6), ("failures", 0.1)), clients=700)
+DAY_S = 86_400.0
 NOTHING = planned_map({"near": [(PLAIN, WHOLE)], "far": [(PLAIN, WHOLE)]})
 
 
@@ -40,6 +50,11 @@ def mostly(*names: str) -> list[tuple[str, int]]:
 
 def wanting(*names: str) -> PlannedMaker:
     return PlannedMaker(planned_map({"near": mostly(*names), "far": mostly(*names)}))
+
+
+def world_of(folder: Path, *names: str, **named: Any) -> StagedWorld:
+    """Return a world whose maker wants these profiles."""
+    return StagedWorld(folder, wanting(*names), PLAN, **named)
 
 
 def to_stage(world: StagedWorld, stage: str, epochs: int = 25) -> None:
@@ -59,7 +74,7 @@ def stored(world: StagedWorld) -> Rollout:
 
 
 def test_a_good_version_reaches_all_by_its_gates(tmp_path: Path) -> None:
-    world = StagedWorld(tmp_path, wanting("x0.8"), PLAN)
+    world = world_of(tmp_path, "x0.8")
     stages = world.play(1)
     while stages[-1] != "all" and len(stages) < 60:
         stages.append(world.step())
@@ -72,7 +87,7 @@ def test_a_good_version_reaches_all_by_its_gates(tmp_path: Path) -> None:
 
 
 def test_harm_is_stopped_at_the_canary_and_the_next_map_changes_the_draw_at_once(tmp_path: Path) -> None:
-    world = StagedWorld(tmp_path, wanting("x2.5"), PLAN)
+    world = world_of(tmp_path, "x2.5")
     to_stage(world, "canary")
     key, canary = world.current.key, dict(world.current.mixes)["near"]
     had = sum(weight for name, weight in canary if name == "x2.5") / WHOLE
@@ -104,24 +119,48 @@ def test_a_version_whose_loads_do_not_arrive_is_stated_and_goes_no_further(
     assert len(lines) == 1 and "rollback" in lines[0]
 
 
-def test_a_version_that_turns_harmful_after_its_roll_out_is_taken_back(tmp_path: Path) -> None:
-    world = StagedWorld(tmp_path, wanting("x0.8"), PLAN)
+def after_its_roll_out(world: StagedWorld) -> None:
     to_stage(world, "all")
     world.slower = {"x0.8": 2.0}
-    to_stage(world, "returned", 8)
-    assert stored(world).evidence[-1].why == "alarm" and set(world.current.mixes["far"]) == {(PLAIN, WHOLE)}
 
 
-def test_the_version_in_force_is_watched_while_the_next_one_is_on_its_way(tmp_path: Path) -> None:
-    world = StagedWorld(tmp_path, wanting("x0.8"), PLAN)
+def while_the_next_is_on_its_way(world: StagedWorld) -> None:
     to_stage(world, "all")
     world.maker.wanted = replace(wanting("x0.75").wanted, key=world.current.key)
     to_stage(world, "canary")
     assert {"x0.8", "x0.75"} <= set(world.current.profiles)
     world.slower = {"x0.8": 2.0}
-    to_stage(world, "returned", 8)
+
+
+def when_the_clock_is_set_back(world: StagedWorld) -> None:
+    """Looks that seemed to be earlier than the latest one were passed over, until the clock had caught up."""
+    to_stage(world, "canary")
+    world.slower, world.stepped_s = {"x0.8": 2.5}, -DAY_S
+
+
+def when_the_clock_is_set_back_before_a_start(world: StagedWorld) -> None:
+    when_the_clock_is_set_back(world)
+    world.start()
+
+
+def on_an_agent_whose_clock_is_late(world: StagedWorld) -> None:
+    """Its loads seemed to be from before the stage: they were left out for a day, on both of its arms."""
+    # The manager's clock is the one that is ahead.
+    world.stepped_s = DAY_S
+    to_stage(world, "canary")
+    world.slower = {"x0.8": 2.5}
+
+
+@pytest.mark.parametrize("harm", [
+    after_its_roll_out, while_the_next_is_on_its_way, when_the_clock_is_set_back,
+    when_the_clock_is_set_back_before_a_start, on_an_agent_whose_clock_is_late,
+])  # fmt: skip
+def test_harm_is_taken_back(tmp_path: Path, harm: Callable[[StagedWorld], None]) -> None:
+    world = world_of(tmp_path, "x0.8")
+    harm(world)
+    to_stage(world, "returned", 12)
     assert stored(world).evidence[-1].why == "alarm"
-    assert "x0.8" not in world.current.profiles
+    assert "x0.8" not in world.current.profiles and set(world.current.mixes["far"]) == {(PLAIN, WHOLE)}
 
 
 @pytest.mark.parametrize("stage", ["canary", "quarter", "all", "returned"])
@@ -130,7 +169,7 @@ def test_a_kill_in_each_stage_goes_on_as_without_it(stage: str, tmp_path: Path) 
     worlds = []
     for name, killed in (("a", False), ("b", True)):
         (tmp_path / name).mkdir()
-        world = StagedWorld(tmp_path / name, wanting(factor), PLAN)
+        world = world_of(tmp_path / name, factor)
         to_stage(world, stage)
         if killed:
             before = world.stages
@@ -146,7 +185,7 @@ def test_a_kill_in_each_stage_goes_on_as_without_it(stage: str, tmp_path: Path) 
 
 
 def test_a_trip_without_room_on_the_disk_waits_for_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = StagedWorld(tmp_path, wanting("x2.5"), PLAN)
+    world = world_of(tmp_path, "x2.5")
     to_stage(world, "canary")
     with monkeypatch.context() as full:
 
@@ -175,7 +214,7 @@ def test_the_shadow_rejects_what_the_log_shows_to_harm(tmp_path: Path) -> None:
 
 
 def test_an_operator_s_rollback_recalls_what_is_on_its_way(tmp_path: Path) -> None:
-    world = StagedWorld(tmp_path, wanting("x0.8"), PLAN)
+    world = world_of(tmp_path, "x0.8")
     to_stage(world, "quarter")
     enrolment.roll_back(tmp_path / "staged.db", "1.2")
     world.tick(599.0)
@@ -225,7 +264,7 @@ def test_barred_profiles_leave_a_version(tmp_path: Path) -> None:
 
 
 def test_damaged_facts_are_named(tmp_path: Path) -> None:
-    world = StagedWorld(tmp_path, wanting("x0.8"), PLAN, SwitchPlan())
+    world = world_of(tmp_path, "x0.8", switch=SwitchPlan())
     to_stage(world, "canary")
     for fact, text in ((STAGES, "{"), (STAGES, '{"map":[]}'), (ROLLOUT, "[]"), (ROLLOUT, '{"map":[["rollout",1]]}')):
         kept = world.store.facts()[fact]
@@ -239,7 +278,7 @@ def test_damaged_facts_are_named(tmp_path: Path) -> None:
 
 
 def test_a_manager_without_stages_forgets_them(tmp_path: Path) -> None:
-    world = StagedWorld(tmp_path, wanting("x0.8"), PLAN)
+    world = world_of(tmp_path, "x0.8")
     to_stage(world, "canary")
     ManagerCore(world.store, PlannedMaker(NOTHING), KEY, "plain", world.now_s * 10**9)
     assert not {STAGES, ROLLOUT} & world.store.facts().keys()
@@ -269,3 +308,37 @@ def test_versions_that_do_nothing_raise_alarms_and_claims_as_rarely_as_stated(tm
         if rollout.claimed or any(row.why == "alarm" for row in rollout.evidence):
             wrong.append((seed, rollout.evidence[-1]))
     assert len(wrong) < 2 and ends & {"quarter", "all"}, (wrong, ends)
+
+
+@pytest.mark.parametrize("stepped_s", [-DAY_S, -40.0, 0.0])
+def test_a_map_is_renewed_in_time_though_the_clock_was_set_back(tmp_path: Path, stepped_s: float) -> None:
+    """Agents fell back to Default: they count the 100 s by their own clocks, and the manager waited for its own."""
+    with FleetStore(tmp_path / "m.db") as store:
+        core = ManagerCore(store, FixedMapMaker(MAP, valid_s=100.0), KEY, "m", BEGUN_NS)
+        for second in range(140):
+            core.tick(float(second), BEGUN_NS + round((second + (stepped_s if second > 45 else 0.0)) * 1e9))
+        # The first is made at second 0; agents that got it then have it until second 100.
+        assert [row.why for row in store.maps()][:3] == ["made", "validity renewed", "validity renewed"]
+
+
+def test_a_locked_database_holds_up_no_answer_and_rows_come_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A batch held the manager's loop for half a minute, and each tick that writes did so too."""
+    with FleetStore(tmp_path / "m.db") as store:
+        store.enroll("web1", "key")
+        core = ManagerCore(store, FixedMapMaker(MAP, valid_s=100.0), KEY, "m", BEGUN_NS)
+        store.wait_at_most(LOCK_PATIENCE_S)
+        assert store._connection.execute("PRAGMA busy_timeout").fetchone()[0] < 50, "ms that each write may wait"
+        core.receive(b"1", "key", frame(AgentHello("b1", "0")), 0.0, BEGUN_NS)
+        batch = batch_frame("b1", 1, encode_rows([fleet_rows(1, 1)[0]._replace(rtt_ms=20.0)]))
+        other = sqlite3.connect(tmp_path / "m.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with caplog.at_level(logging.ERROR):
+            answers = [core.receive(b"1", "key", batch, at, BEGUN_NS) for at in (1.0, 2.0)]
+            core.tick(60.0, BEGUN_NS + 60 * 10**9)
+            greeted = core.receive(b"1", "key", frame(AgentHello("b1", "0")), 61.0, BEGUN_NS)
+        assert answers == [[], []] and greeted and len(caplog.records) == 1 and "locked" in caplog.text
+        other.execute("ROLLBACK")
+        assert core.receive(b"1", "key", batch, 62.0, BEGUN_NS)
+        assert len(store.rows_after(0)) == 1
