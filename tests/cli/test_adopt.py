@@ -38,9 +38,8 @@ def classic(recording: Path) -> bytes:
 
 
 @pytest.fixture
-def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    folder = tmp_path / "captures"
+def capture(home: Path) -> Path:
+    folder = home / "captures"
     folder.mkdir()
     (folder / "web.pcap").write_bytes(classic(RECORDING))
     return folder / "web.pcap"

@@ -23,11 +23,7 @@ Spoken = pytest.CaptureFixture[str]
 NEEDS_LAB = pytest.mark.skipif(bool(cannot_enclose()), reason=cannot_enclose())
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.mark.parametrize(
@@ -189,3 +185,12 @@ def test_a_run_is_run_by_one_process(home: Path) -> None:
         assert run([*words, "--resume", "1"]) == REFUSED
     assert not is_locked(folder)
     assert run([*words, "--resume", "last"]) == REFUSED  # blocked, as before
+
+
+@pytest.mark.parametrize("command", ["probe run --dry-run 192.0.2.1", "replay study lessons --smoke", "learn measure"])
+def test_an_empty_address_of_a_cluster_as_of_an_unset_variable_does_not_mean_this_host(
+    command: str, tmp_path: Path, capsys: Spoken
+) -> None:
+    assert run(["--db", str(tmp_path / "x.db"), *command.split(), "--cluster", ""]) == USAGE
+    assert capsys.readouterr() == ("", "configtron: --cluster is empty; name something, or leave it out\n")
+    assert [*tmp_path.iterdir()] == []

@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from configtron.db.replays import Replays
-from configtron.model.errors import DONE, USAGE
+from configtron.model.errors import DONE
 from configtron.studies.sim import simulation
 from configtron.studies.sim.session_job import Job, begin_job
+from tests.cli.test_replay_sessions import declined
 from tests.support import ROOT
-from tests.support.learn_command import Typed, rows, typed
+from tests.support.learn_command import Typed, rows, shown
 
-__all__ = ["typed"]
 EXAMPLE = ROOT / "fixtures" / "worlds" / "versions.csv"
-FEW = ("--classes", 5, "--update", 10, "-f", "jsonl")
+FEW = ("--classes", 5, "--update", 10)
 
 
 @pytest.mark.slow
 def test_a_row_a_world_and_policy(typed: Typed) -> None:
     files = ("--world", EXAMPLE, "--world", "small.npz", "--policy", "default", "--policy", "static")
-    code, out, err = typed("replay", "sessions", *files, "--sessions", 300, *FEW)
+    code, out, err = typed("replay", "sessions", *files, "--sessions", 300, *FEW, "-f", "jsonl")
     made = rows(out)
     assert code == DONE and [(row["world"], row["policy"]) for row in made] == [
         (str(EXAMPLE), "default"), (str(EXAMPLE), "static"), ("small.npz", "default"), ("small.npz", "static"),
@@ -42,10 +42,8 @@ def test_what_is_written_plays_alike(typed: Typed, tmp_path: Path, form: str) ->
     assert code == DONE and out == "" and f"w.{form}" in err
     back = ("--source", "w.sessions.csv") if form == "csv" else ()
     how = ("--policy", "mab_nc", "--seed", 3, *FEW)
-    played = [
-        rows(typed("replay", "sessions", *world, *how)[1])[0] for world in (("--world", f"w.{form}", *back), made[:4])
-    ]
-    ours, before = played
+    worlds = ("--world", f"w.{form}", *back), made[:4]
+    ours, before = (shown(typed, "replay", "sessions", *world, *how)[0] for world in worlds)
     assert ours.pop("world") == f"w.{form}" and ours["sessions"] == 400
     if form == "npz":
         assert ours == before
@@ -56,8 +54,8 @@ def test_what_is_written_plays_alike(typed: Typed, tmp_path: Path, form: str) ->
 def test_a_file_of_a_world_is_cut_or_taken_whole(typed: Typed) -> None:
     typed("replay", "sessions", "--world-out", "w.npz", "--tensor", "small.npz", "--sessions", 120)
     for asked, had in (((), 120), (("--sessions", 70), 70), (("--sessions", 500), 120)):
-        made = rows(typed("replay", "sessions", "--world", "w.npz", "--policy", "default", *asked, *FEW)[1])
-        assert made[0]["sessions"] == had
+        (made,) = shown(typed, "replay", "sessions", "--world", "w.npz", "--policy", "default", *asked, *FEW)
+        assert made["sessions"] == had
 
 
 @pytest.mark.parametrize(
@@ -75,8 +73,7 @@ def test_a_file_of_a_world_is_cut_or_taken_whole(typed: Typed) -> None:
 )
 def test_what_cannot_be_is_one_line(typed: Typed, tmp_path: Path, words: tuple[str, ...], printed: str) -> None:
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
-    code, out, err = typed("replay", "sessions", *words)
-    assert code == USAGE and printed in err and out == ""
+    declined(typed, printed, "replay", "sessions", *words)
 
 
 def test_a_replay_begun_before_there_were_worlds_goes_on(typed: Typed, tmp_path: Path) -> None:
@@ -86,5 +83,5 @@ def test_a_replay_begun_before_there_were_worlds_goes_on(typed: Typed, tmp_path:
     how = {"interval_s": 10.0, "delay_s": 5.0, "pops": "global", "batch": 50, "keep_log": False}
     with Replays(tmp_path / "l.db") as book:
         begin_job(book, Job(simulation.KIND, {"origin": form, "policies": ["default"], **how}, 1))
-    code, out, _ = typed("replay", "sessions", "--resume", "-f", "jsonl")
-    assert code == DONE and [row["sessions"] for row in rows(out)] == [60] and "world" not in rows(out)[0]
+    (found,) = shown(typed, "replay", "sessions", "--resume")
+    assert found["sessions"] == 60 and "world" not in found

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: MIT
+"""Rules of a run: conditions of --fail-on, what is asked before the truth is compared, the bundled list."""
+
+from __future__ import annotations
+
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -7,8 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configtron.model.errors import BadInput
+from configtron.model.nouns import Observation
+from configtron.probe.targets import hostname, read
 from configtron.report.target_results import TargetResult, found_in
 from configtron.service.campaign import RunSummary, parse_conditions
+from configtron.service.campaign.scoring import NOT_PROBED, TOO_FEW, is_asked, shows_window
+from configtron.service.lists import bundled, list_source
 from tests.support.sample_results import reading, result, run
 
 
@@ -20,18 +29,9 @@ def holding(texts: list[str], records: Iterable[TargetResult]) -> list[str]:
 
 @pytest.mark.parametrize(
     ("text", "holds"),
-    [
-        ("icw<10", True),
-        ("icw<3", False),
-        ("icw = 10", True),
-        ("icw!=10", True),
-        ("icw>10", False),
-        ("http_version=h2", False),
-        ("failed>5%", False),
-        ("failed>=0%", True),
-        ("failed>0", False),
-    ],
-)
+    [("icw<10", True), ("icw<3", False), ("icw = 10", True), ("icw!=10", True), ("icw>10", False),
+     ("http_version=h2", False), ("failed>5%", False), ("failed>=0%", True), ("failed>0", False)],
+)  # fmt: skip
 def test_conditions(text: str, holds: bool) -> None:
     assert holding([text], found_in(run())) == ([text] if holds else [])
 
@@ -69,7 +69,28 @@ def test_what_cannot_be_meant_is_refused(text: str) -> None:
 @pytest.mark.slow
 @given(st.text(max_size=20))
 def test_any_text_is_a_condition_or_bad_input(text: str) -> None:
-    try:
+    with suppress(BadInput):
         parse_conditions([text])
-    except BadInput:
-        pass
+
+
+@pytest.mark.parametrize("profile", ["quick", "standard", "paper"])
+def test_who_answers_is_asked_by_one_profile(profile: str) -> None:
+    for reason in (TOO_FEW, NOT_PROBED):
+        silent = Observation("load_balancing", reason=reason)
+        assert is_asked(silent, "full") and not is_asked(silent, profile)
+        assert is_asked(Observation("icw", reason=reason), profile)
+
+
+def test_results_are_judged_for_every_caller_and_a_window_in_clear_makes_asking_over_tls_needless() -> None:
+    assert is_asked(Observation("load_balancing", "one", grade="B"), "standard")
+    assert is_asked(Observation("load_balancing", reason="no-data"), "standard")
+    assert shows_window(Observation("icw", 10, grade="C")) and not shows_window(Observation("icw", 10, grade="L"))
+    assert not shows_window(Observation("icw", reason="closed")) and not shows_window(None)
+
+
+def test_the_bundled_list_has_a_thousand_names_and_says_what_it_is_not() -> None:
+    text = list_source("alexa-top1k").text
+    names = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert len(names) == len(set(names)) == 1000 and all("." in name for name in names)
+    assert [hostname(name) for name in names] == [target.host for target in read([list_source("alexa-top1k")])] == names
+    assert "2026-11-21" in text and "not the Alexa list" in text and "alexa-top1k" in bundled()
