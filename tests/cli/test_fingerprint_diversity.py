@@ -37,28 +37,17 @@ class Page(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.active: list[str] = []
+        self.open, self.ids, self.links, self.active = (list[str]() for _ in range(4))
         self.text = ""
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        if tag not in VOID:
-            self.open.append(tag)
-        for name, value in attrs:
-            if name == "id":
-                self.ids.append(value or "")
-            if name == "href":
-                self.links.append(value or "")
-            if ACTIVE.match(name):
-                self.active.append(f"{tag} {name}")
-        if tag in ACTIVE_TAGS:
-            self.active.append(tag)
+        self.open += [tag] if tag not in VOID else []
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.links += [value or "" for name, value in attrs if name == "href"]
+        self.active += [f"{tag} {name}" for name, _ in attrs if ACTIVE.match(name)]
+        self.active += [tag] if tag in ACTIVE_TAGS else []
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag

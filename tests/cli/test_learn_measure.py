@@ -20,7 +20,7 @@ from configtron.cli.learn.measure import SERVERS, STUDIES
 from configtron.cli.outermost import run
 from configtron.lab.testbed import measure as module
 from configtron.lab.testbed import orphans, servers, studies
-from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, REFUSED, USAGE
+from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, REFUSED
 from configtron.model.tensor import read
 from tests.support import ROOT
 from tests.support.lab import pretended_guest as pretend
@@ -146,32 +146,6 @@ def test_a_resumed_measurement_says_that_its_software_changed(
     monkeypatch.setattr(module, "guests", lambda *_: newer)
     assert measured(db, "--resume", "-1") == DONE
     assert "its shards ran on 2 different softwares" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "printed"),
-    [
-        ([], "name a study"),
-        (["--smoke", "--study", "hotcloud"], "leave --study out"),
-        (["--resume", "1", "--smoke"], "--resume goes on"),
-        (["--resume", "1", "--seed", "0"], "--resume goes on"),
-        (["--resume", "4"], "measurement 4"),
-        (["--smoke", "--condition", "hotcloud:1"], "no condition"),
-        (["--smoke", "--condition", "access:dsl", "--condition", "access:dsl"], "named twice"),
-        (["--smoke", "--site", "nowhere"], "no site is called 'nowhere'"),
-        (["--smoke", "--looks", "6,x"], "numbers of loads"),
-        (["--smoke", "--looks", "6,6"], "must rise"),
-        (["--smoke", "--tensor", "/nowhere/x"], "/nowhere/x"),
-        (["--smoke", "-o", "/nowhere/x"], "/nowhere/x"),
-        (["--smoke", "--status-updates-file", "/nowhere/x"], "/nowhere/x"),
-        (["--study", "all"], "all"),
-        (["--smoke", "--seed", "-1"], "-1"),
-    ],
-)
-def test_bad_input_is_one_clear_line(tmp_path: Path, capsys: Spoken, words: list[str], printed: str) -> None:
-    assert measured(tmp_path / "x.db", *words) == USAGE
-    message = capsys.readouterr().err
-    assert printed in message and "Traceback" not in message
 
 
 OWNER = """

@@ -96,33 +96,6 @@ def test_a_measurement_that_is_under_way(tmp_path: Path, capsys: Spoken, monkeyp
         assert ("no condition is measured yet" in message.err) == (not left)
 
 
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["cat"], "'cat'"),
-        ([], "--list shows them"),
-        (["hotcloud", "--measurement", "1"], "no measurement; configtron learn measure makes one"),
-        (["hotcloud", "--tensor", "/nowhere.npz"], "/nowhere.npz: No such file"),
-        (["hotcloud", "--tensor", str(ROOT / "README.md")], "no PLT-tensor"),
-        (["hotcloud", "--tensor", TENSOR, "--measurement", "1"], "leave --measurement out"),
-        (["lessons", "--tensor", TENSOR], "for studies of a tensor"),
-        (["hotcloud", "--tensor", TENSOR, "--html", "/nowhere/x.html"], "/nowhere/x.html: No such file"),
-        (["hotcloud", "--tensor", TENSOR, "-o", "/nowhere/x"], "/nowhere/x: No such file"),
-        # options of another kind
-        (["hotcloud", "knobs"], "print different tables"),
-        (["knobs", "-j", "2"], "leave --jobs out"),
-        (["knobs", "--measurement", "1"], "leave --measurement out"),
-        (["lessons", "--seeds", "2"], "leave --seeds out"),
-        (["--list", "--smoke"], "leave --smoke out"),
-        (["--resume", "1", "--smoke"], "leave --smoke out"),
-    ],
-)
-def test_mistakes_are_one_line(words: list[str], complaint: str, capsys: Spoken) -> None:
-    assert study(*words) == USAGE
-    out, err = capsys.readouterr()
-    assert out == "" and complaint in err.splitlines()[-1] and "Traceback" not in err
-
-
 def pretended(given: Arguments, facts: tuple[Fact, ...], missing: str = "") -> Evaluated:
     given.progress(PartsProgress(1, 2, "one"))
     (given.folder / "kept").write_text("x")

@@ -16,26 +16,12 @@ from click.shell_completion import ShellComplete
 from configtron.cli.outermost import run
 from configtron.cli.root import root
 from configtron.db.store import Store
-from configtron.model.errors import DONE, USAGE
+from configtron.model.errors import DONE
 from configtron.service.campaign.tally import RunTally
 from tests.support.learn_command import Typed
 
 Spoken = pytest.CaptureFixture[str]
-
-
 pytestmark = pytest.mark.usefixtures("home")
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [("prob", "Did you mean 'probe'?"), ("tune aply", "Did you mean 'apply'?"),
-     ("learn polices", "Did you mean 'policies'?"), ("replay session", "Did you mean 'sessions'?"),
-     ("fingerprint pacp", "Did you mean 'pcap'?"), ("probe shwo", "Did you mean 'show'?"),
-     ("replay xyz", "There is: packets, sessions, study.")],
-)  # fmt: skip
-def test_the_nearest_command_is_named_or_all(words: str, says: str, capsys: Spoken) -> None:
-    assert run(words.split()) == USAGE
-    assert says in capsys.readouterr().err
 
 
 def offered(*words: str, begun: str = "") -> list[str]:
@@ -104,19 +90,6 @@ def test_lists_speak_every_form(words: tuple[str, ...], schema: str, first: tupl
     assert lines == rows
     name, value = first
     assert rows[0][name] == plain[0].split("\t")[0] == (value or plain[0])
-
-
-def test_a_report_that_cannot_be_written_is_named_before_anything_is_played(home: Path, capsys: Spoken) -> None:
-    file = home / "none" / "x.xml"
-    assert run(["replay", "packets", str(home), "--junit", str(file)]) == USAGE
-    printed = capsys.readouterr()
-    assert printed.out == "" and str(file) in printed.err
-
-
-def test_no_database_of_watches_names_what_makes_one(home: Path, capsys: Spoken) -> None:
-    assert run(["--db", str(home / "none.db"), "fingerprint", "contexts"]) == USAGE
-    printed = capsys.readouterr().err
-    assert "fingerprint live` and `socket` make it" in printed and "probe" not in printed
 
 
 def test_a_target_that_may_not_be_probed_is_no_connection_without_answer() -> None:
