@@ -153,7 +153,6 @@ import sys
 from configtron.cli.outermost import run
 from configtron.lab.testbed import measure
 from tests.support.lab import pretended_guest as pretend
-from tests.support.learn_command import rows
 pause = float(sys.argv[1])
 measure.guests = lambda *_: pretend.guests(pause)
 raise SystemExit(run(sys.argv[2:]))

@@ -9,6 +9,7 @@ import re
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_phases_are_named_from_the_start_and_the_rate_is_over_all_of_them(typed:
     assert float(rate) <= 50 / max(float(whole) - 0.05, 0.001)
 
 
-def paced(monkeypatch: pytest.MonkeyPatch, **more: float) -> None:
+def paced(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
     """Steps of 400 sessions on any machine: a clock that stands still measures no step as too long, not even one that
     may take no time."""
     pace = ReplayPace(step=400, look_s=0.0, clock=lambda: 0.0, **more)
