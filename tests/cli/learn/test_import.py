@@ -27,7 +27,7 @@ def sizes(tmp_path: Path) -> list[int]:
 
 def read(tmp_path: Path, *logs: int) -> list[list[Outcome]]:
     with Outcomes(tmp_path / "l.db") as store:
-        return [outcomes_of(next(store.batches(log)), "") for log in logs]
+        return [[one for part in store.batches(log) for one in outcomes_of(part, "")] for log in logs]
 
 
 def test_bad_lines_are_named_and_the_others_kept(typed: Typed, tmp_path: Path) -> None:
@@ -73,7 +73,6 @@ def test_a_byte_that_is_no_utf8_costs_its_own_line(typed: Typed, tmp_path: Path,
     assert "x, line 1: not UTF-8" in typed("learn", "import", "x")[2] and sizes(tmp_path) == [4, 1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "says"),
     [
