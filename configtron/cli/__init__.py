@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The command line: parse, build the edge objects, call one function, render.
 
-Rules for this folder: a file a command; nothing heavy is imported before the command that needs it is called.
+Rules for this folder: a file a command, or a family of small commands of one noun; nothing heavy is imported before
+the command that needs it is called.
 """
 
 from __future__ import annotations

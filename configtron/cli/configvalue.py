@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
@@ -19,70 +18,55 @@ FILES = (click.Path, click.File)
 
 def checked(value: object, option: click.Option, ctx: click.Context, where: str) -> object:
     """The value in the shape in which Click takes a default. `where`: file, table and key. Errors: `BadInput`."""
-    if option.multiple or option.nargs != 1:
-        return [_one(item, option, ctx, where, many=True) for item in (value if isinstance(value, list) else [value])]
-    return _one(value, option, ctx, where, many=False)
+    several = option.multiple or option.nargs != 1
+    wanted = f"{where}: {_expected(option.type, several=several)} is expected here"
+    found = [_one(item, option, ctx, wanted) for item in (value if several and isinstance(value, list) else [value])]
+    return found if several else found[0]
 
 
-def expected(option: click.Option) -> str:
-    """Return what an option takes, in words."""
-    one, several = _words(option.type)
-    return several if option.multiple or option.nargs != 1 else one
-
-
-def _one(value: object, option: click.Option, ctx: click.Context, where: str, *, many: bool) -> object:
+def _one(value: object, option: click.Option, ctx: click.Context, wanted: str) -> object:
     if not _fits(value, option.type):
-        raise BadInput(f"{where}: {expected(option)} is expected here, not {_shown(value)}")
+        raise BadInput(f"{wanted}, not {_shown(value)}")
     if isinstance(option.type, FILES):
         return value
     try:
         return option.type.convert(value, option, ctx)
     except click.BadParameter as error:
-        raise BadInput(f"{where}: {expected(option)} is expected here: {error.message}") from error
+        raise BadInput(f"{wanted}: {error.message}") from error
 
 
 def _fits(value: object, kind: click.ParamType[Any]) -> bool:
-    if isinstance(kind, click.types.BoolParamType):
-        return isinstance(value, bool)
+    if isinstance(kind, click.types.BoolParamType) or isinstance(value, bool):
+        return isinstance(kind, click.types.BoolParamType) and isinstance(value, bool)
     if isinstance(kind, click.types.FloatParamType):
-        return isinstance(value, int | float) and not isinstance(value, bool) and _finite(value)
+        try:
+            return isinstance(value, int | float) and isfinite(value)
+        except OverflowError:
+            return False
     if isinstance(kind, click.types.IntParamType):
-        return isinstance(value, int) and not isinstance(value, bool)
+        return isinstance(value, int)
     # Everything else is a word on the command line: paths, choices, names.
     return isinstance(value, str) and "\0" not in value
 
 
-def _finite(number: float) -> bool:
-    try:
-        return isfinite(number)
-    except OverflowError:
-        return False
-
-
-def _words(kind: click.ParamType[Any]) -> tuple[str, str]:
-    """Of one value, and of a list."""
+def _expected(kind: click.ParamType[Any], *, several: bool) -> str:
+    """Return what an option takes, in words."""
     if isinstance(kind, click.types.BoolParamType):
-        return "true or false", "a list of true and false"
-    if isinstance(kind, click.types.IntParamType):
-        return f"a whole number{_range(kind)}", f"a list of whole numbers{_range(kind)}"
-    if isinstance(kind, click.types.FloatParamType):
-        return f"a number{_range(kind)}", f"a list of numbers{_range(kind)}"
+        return "a list of true and false" if several else "true or false"
     if isinstance(kind, click.Choice):
         names = ", ".join(f'"{choice}"' for choice in kind.choices)
-        return f"one of {names}", f"a list of {names}"
-    named = "path" if isinstance(kind, FILES) else "string"
-    return f"a {named} in quotes", f"a list of {named}s in quotes"
-
-
-def _range(kind: click.ParamType[Any]) -> str:
-    describe: Callable[[], str] | None = getattr(kind, "_describe_range", None)
-    return f" ({describe()})" if describe is not None else ""
+        return f"a list of {names}" if several else f"one of {names}"
+    is_number = isinstance(kind, click.types.IntParamType | click.types.FloatParamType)
+    word = "path" if isinstance(kind, FILES) else "string"
+    if is_number:
+        word = "whole number" if isinstance(kind, click.types.IntParamType) else "number"
+    describe = getattr(kind, "_describe_range", None)
+    end = "" if not is_number else f" ({describe()})" if describe is not None else ""
+    return (f"a list of {word}s" if several else f"a {word}") + (end if is_number else " in quotes")
 
 
 def _shown(value: Any) -> str:
     """Return a value about as the file has it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    text = f'"{value}"' if isinstance(value, str) else str(value)
+    text = str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
     text = text.encode("unicode_escape").decode()
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."

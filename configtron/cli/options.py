@@ -70,9 +70,9 @@ seed_option = click.option("--seed", type=click.IntRange(0), default=1, show_def
                            help="Seed of all random numbers.")  # fmt: skip
 
 
-def places_option(text: str) -> Decorator:
+def places_option(text: str, name: str = "places") -> Decorator:
     """Return the option of files that place addresses."""
-    return click.option("--mmdb", "places", type=INPUT_FILE, multiple=True, help=f"MaxMind-format file{text}")
+    return click.option("--mmdb", name, type=INPUT_FILE, multiple=True, help=f"MaxMind-format file{text}")
 
 
 def budget_option(text: str = " (`learn policies`)") -> Decorator:

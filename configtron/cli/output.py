@@ -25,15 +25,16 @@ if TYPE_CHECKING:
 TUNING, LEARNING, DOCTOR = "configtron.tuning/1", "configtron.learning/1", "configtron.doctor/1"
 
 
-def warn(text: str) -> None:
-    """Print a line to stderr; commands in it are for the database in use."""
-    click.echo(hint(text), err=True)
+def warn(*texts: str) -> None:
+    """Print lines to stderr; commands in them are for the database in use."""
+    for text in texts:
+        click.echo(hint(text), err=True)
 
 
-def say(text: str) -> None:
-    """Print a line to stderr, unless --quiet."""
+def say(*texts: str) -> None:
+    """Print lines to stderr, unless --quiet."""
     if settings().loudness >= 0:
-        warn(text)
+        warn(*texts)
 
 
 def event_lines(*, closing: bool = True) -> EventLines:

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,48 +18,120 @@ from configtron.model.errors import DONE, REFUSED, UNWRITTEN, USAGE, BadInput
 from configtron.probe.blocklist import Blocklist
 from configtron.service.campaign.layout import SHARDS, load_layout
 from configtron.service.campaign.runs import is_locked, locked
+from tests.support import ROOT
 
 Spoken = pytest.CaptureFixture[str]
 # The lab is looked for first.
 NEEDS_LAB = pytest.mark.skipif(bool(cannot_enclose()), reason=cannot_enclose())
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("home")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--path", "/x\r\nX-Evil: 1"),
-        ("--path", "/a b"),
-        ("--path", "x"),
-        ("--contact", "a\nb"),
-        ("--rate", "inf"),
-        ("--rate", "nan"),
-        ("--lab", "--lab-loss", "nan"),
-        ("--lab", "--lab-reorder", "nan"),
-        ("--max-runtime", "nan"),
-        ("--per-host-rate", "inf"),
-        ("--source-ip", "999.1.1.1"),
-        ("--fail-on", "nonsense=3"),
-        ("--fail-on", "icw<5%"),
-        ("-o", "/nonexistent/x"),
-        ("--metadata-file", "/nonexistent/x"),
-        ("--save-pcap", "/proc/nope"),
-        ("--sites", "3"),
-        pytest.param(("--lab", "--sites", "1"), marks=NEEDS_LAB),
-        ("--resume", "1"),  # not beside a target
-    ],
-)
-def test_refused_before_anything_happens(home: Path, words: tuple[str, ...], capsys: Spoken) -> None:
-    assert run(["probe", "127.0.0.1", *words]) == USAGE
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert "Traceback" not in printed.err and printed.err.strip()
+# What is typed, and what the last line says.
+MISTAKES = r"""
+cat                                                | No such command
+probe run                                          | no targets
+prob                                               | Did you mean 'probe'?
+probe shwo 1                                       | Did you mean 'show'?
+probe shwo                                         | Did you mean 'show'?
+tune aply                                          | Did you mean 'apply'?
+learn polices                                      | Did you mean 'policies'?
+replay session                                     | Did you mean 'sessions'?
+fingerprint pacp                                   | Did you mean 'pcap'?
+replay xyz                                         | There is: packets, sessions, study.
+probe lists -q                                     | before the verb: configtron -q VERB
+probe lists cat                                    | bundled are alexa-top1k
+probe regions --vantages /nowhere.toml             | /nowhere.toml: No such file
+--config /nowhere.toml probe lists                 | /nowhere.toml: No such file
+probe show cat                                     | is no run
+probe show 1                                       | no database
+probe show --knob icw                              | need a RUN
+probe show -f flat                                 | need a RUN
+probe show 1 --fields icv                          | 'icv'; known are
+probe diff 1 2 --knob icv                          | 'icv'; known are
+probe a.example --nonsense                         | --nonsense
+probe a.example --tests icw,cat                    | 'cat'
+probe a.example --sites 3                          | belong to --lab
+probe a.example --resume 1                         | own targets
+probe --resume 1 --profile quick                   | leave --profile out
+probe --resume 1 -r 5                              | leave --rate out
+probe a.example --paper-compat --profile quick     | profile of its own
+probe a.example -f jsonl --fields icw              | columns of flat, csv and table
+probe 127.0.0.1 --path "/x\r\nX-Evil: 1"           | plain ASCII without spaces
+probe 127.0.0.1 --path "/a b"                      | plain ASCII without spaces
+probe 127.0.0.1 --path x                           | a path begins with /
+probe 127.0.0.1 --contact "a\nb"                   | plain ASCII without spaces
+probe 127.0.0.1 --rate inf                         | inf is not a finite number
+probe 127.0.0.1 --rate nan                         | nan
+probe 127.0.0.1 --lab --lab-loss nan               | nan
+probe 127.0.0.1 --lab --lab-reorder nan            | nan
+probe 127.0.0.1 --max-runtime nan                  | nan
+probe 127.0.0.1 --per-host-rate inf                | inf is not a finite number
+probe 127.0.0.1 --source-ip 999.1.1.1              | 999.1.1.1
+probe 127.0.0.1 --fail-on nonsense=3               | nonsense
+probe 127.0.0.1 --fail-on icw<5%                   | icw<5%
+probe 127.0.0.1 -o /nonexistent/x                  | /nonexistent/x
+probe 127.0.0.1 --metadata-file /nonexistent/x     | /nonexistent/x
+probe 127.0.0.1 --save-pcap /proc/nope             | /proc/nope
+probe 127.0.0.1 --allow my.example --dry-run       | name addresses or blocks
+probe 198.51.100.0/2x --dry-run                    | '2x' is no prefix length
+probe 198.51.100.0/ --dry-run                      | '' is no prefix length
+probe 198.51.100.7/index.html --dry-run            | a page of it is http://198.51.100.7/index.html
+probe 2001:db8::/32x --dry-run                     | a page of it is http://[2001:db8::]/32x
+probe 198.51.100.0/255.255.255.0 --dry-run         | no prefix length
+probe 198.51.100.0/33 --dry-run                    | not an address block
+probe run --dry-run 192.0.2.1 --cluster ""         | --cluster is empty; name something, or leave it out
+replay study lessons --smoke --cluster ""          | --cluster is empty; name something, or leave it out
+learn measure --cluster ""                         | --cluster is empty; name something, or leave it out
+tune acknowledge zzz                               | 'zzz' is no advice's id
+tune profile set x initcwnd=10 initcwnd=20         | one of them is there twice
+replay packets . --junit none/x.xml                | none/x.xml
+fingerprint contexts                               | fingerprint live` and `socket` make it
+learn measure                                      | nothing to measure: name a study
+learn measure --smoke --study hotcloud             | leave --study out
+learn measure --resume 1 --smoke                   | --resume goes on
+learn measure --resume 1 --seed 0                  | --resume goes on
+learn measure --resume 4                           | measurement 4
+learn measure --smoke --condition hotcloud:1       | no condition
+learn measure --smoke --condition access:dsl --condition access:dsl | named twice
+learn measure --smoke --site nowhere               | no site is called 'nowhere'
+learn measure --smoke --looks 6,x                  | numbers of loads
+learn measure --smoke --looks 6,6                  | must rise
+learn measure --smoke --tensor /nowhere/x          | /nowhere/x
+learn measure --smoke -o /nowhere/x                | /nowhere/x
+learn measure --smoke --status-updates-file /nowhere/x | /nowhere/x
+learn measure --study all                          | all
+learn measure --smoke --seed -1                    | -1
+replay study                                       | --list shows them
+replay study cat                                   | 'cat'
+replay study hotcloud --measurement 1              | no measurement; configtron learn measure makes one
+replay study hotcloud --tensor /nowhere.npz        | /nowhere.npz: No such file
+replay study hotcloud --tensor README.md           | no PLT-tensor
+replay study hotcloud --tensor SMOKE --measurement 1 | leave --measurement out
+replay study lessons --tensor SMOKE                | for studies of a tensor
+replay study hotcloud --tensor SMOKE --html /nowhere/x.html | /nowhere/x.html: No such file
+replay study hotcloud --tensor SMOKE -o /nowhere/x | /nowhere/x: No such file
+replay study hotcloud knobs                        | print different tables
+replay study knobs -j 2                            | leave --jobs out
+replay study knobs --measurement 1                 | leave --measurement out
+replay study lessons --seeds 2                     | leave --seeds out
+replay study --list --smoke                        | leave --smoke out
+replay study --resume 1 --smoke                    | leave --smoke out
+"""
+
+
+@pytest.mark.parametrize("row", MISTAKES.strip().splitlines())
+def test_a_mistake_is_one_line_and_exit_code_2_before_anything_happens(
+    home: Path, row: str, capsys: Spoken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    typed, says = (part.strip() for part in row.rsplit(" | ", 1))
+    typed = typed.replace("SMOKE", "fixtures/tensor/smoke.npz")
+    words = [word.encode().decode("unicode_escape") for word in shlex.split(typed.replace("\\", "\\\\"))]
+    assert run(words) == USAGE
+    out, err = capsys.readouterr()
+    assert out == "" and says in err.splitlines()[-1] and "Traceback" not in err
     path = home / "XDG_DATA_HOME" / "configtron" / "configtron.db"
     if path.exists():
         with Store(path, read_only=True) as store:
@@ -99,25 +172,10 @@ def test_a_full_disk_has_its_own_code_in_the_database_too(full: Path, capsys: Sp
         assert "space" in line.lower()
 
 
-@pytest.mark.parametrize(
-    ("word", "what"),
-    [
-        ("198.51.100.0/2x", "'2x' is no prefix length"),
-        ("198.51.100.0/", "'' is no prefix length"),
-        ("198.51.100.7/index.html", "a page of it is http://198.51.100.7/index.html"),
-        ("2001:db8::/32x", "a page of it is http://[2001:db8::]/32x"),
-        ("198.51.100.0/255.255.255.0", "no prefix length"),
-        ("198.51.100.0/33", "not an address block"),
-    ],
-)
-def test_a_malformed_block_is_no_page(word: str, what: str, capsys: Spoken) -> None:
-    assert run(["probe", word, "--dry-run"]) == USAGE
-    captured = capsys.readouterr()
-    assert captured.out == "" and what in captured.err
-
-
 @NEEDS_LAB
 def test_more_sites_than_there_are(capsys: Spoken) -> None:
+    assert run(["probe", "127.0.0.1", "--lab", "--sites", "1"]) == USAGE
+    capsys.readouterr()
     assert run(["probe", "alexa-top1k", "--lab", "--backend", "netns", "--sites", "999999999", "--dry-run"]) == USAGE
     assert "the lists have 1000 names" in capsys.readouterr().err
 
@@ -132,9 +190,7 @@ def test_a_dry_run_writes_its_answer_and_nothing_else(home: Path, capsys: Spoken
     assert run(["--db", str(db), "probe", "192.0.2.7", "--dry-run", "-o", "/dev/full"]) == UNWRITTEN
 
 
-def test_what_may_be_probed_is_named_where_it_is_missed(home: Path, capsys: Spoken) -> None:
-    assert run(["probe", "127.0.0.1", "--allow", "my.example", "--dry-run"]) == USAGE
-    capsys.readouterr()
+def test_what_may_be_probed_is_named_where_it_is_missed(capsys: Spoken) -> None:
     for words, blocked in (([], True), (["--allow", "127.0.0.1"], False), (["--allow", "127.0.0.0/8"], False)):
         assert run(["probe", "127.0.0.1", "--dry-run", *words]) == DONE
         assert ("blocked" in json.loads(capsys.readouterr().out)) == blocked

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -36,28 +37,17 @@ class Page(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.active: list[str] = []
+        self.open, self.ids, self.links, self.active = (list[str]() for _ in range(4))
         self.text = ""
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        if tag not in VOID:
-            self.open.append(tag)
-        for name, value in attrs:
-            if name == "id":
-                self.ids.append(value or "")
-            if name == "href":
-                self.links.append(value or "")
-            if ACTIVE.match(name):
-                self.active.append(f"{tag} {name}")
-        if tag in ACTIVE_TAGS:
-            self.active.append(tag)
+        self.open += [tag] if tag not in VOID else []
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.links += [value or "" for name, value in attrs if name == "href"]
+        self.active += [f"{tag} {name}" for name, _ in attrs if ACTIVE.match(name)]
+        self.active += [tag] if tag in ACTIVE_TAGS else []
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -68,109 +58,89 @@ class Page(HTMLParser):
 
 def campaign(home: Path, vantages: tuple[str, ...] = ("na", "eu", "as"), readings: str = "", keep: bool = True) -> str:
     """A database with that run, its packets beside it."""
-    db = home / "x.db"
     there = tuple(vantage for vantage in tiny.VANTAGES if vantage.name in vantages)
-    with Store(db) as store:
+    with Store(home / "x.db") as store:
         number = store.begin_run(run_config(ProbeOptions(), there))
         folder = run_folder(store, number)
         folder.mkdir(parents=True, exist_ok=True)
-        results = [
-            result
-            for result in tiny.results(folder, *([readings] * 2 if readings else []))
-            if result.vantage in vantages
-        ]
-        store.record(number, results if keep else [])
+        made = tiny.results(folder, *([readings] * 2 if readings else []))
+        store.record(number, [one for one in made if one.vantage in vantages] if keep else [])
         store.finish_run(number, "done")
-    return str(db)
+    return str(home / "x.db")
 
 
-def diversity_of(capsys: Spoken, *words: str, code: int = DONE) -> str:
-    assert run([*words]) == code
-    return capsys.readouterr().out
+Compared = Callable[..., str]
 
 
-def test_a_table(tmp_path: Path, capsys: Spoken) -> None:
-    text = diversity_of(capsys, "--db", campaign(tmp_path), "fingerprint", "diversity", "1")
+@pytest.fixture
+def compared(tmp_path: Path, capsys: Spoken) -> Compared:
+    """Compare the regions of that run; what is printed."""
+
+    def run_command(*words: str, db: str = "") -> str:
+        assert run(["--db", db or campaign(tmp_path), "fingerprint", "diversity", "last", *words]) == DONE
+        return capsys.readouterr().out
+
+    return run_command
+
+
+def test_every_form(compared: Compared) -> None:
+    text = compared()
     assert "a.example: na 10, as 4" in text and "66.7 % of 3" in text and "in as" in text
-
-
-def test_json_lines_and_csv(tmp_path: Path, capsys: Spoken) -> None:
-    words = ("--db", campaign(tmp_path), "fingerprint", "diversity", "last", "--knob", "icw")
-    (line,) = diversity_of(capsys, *words, "-f", "jsonl").splitlines()
-    assert (json.loads(line)["knob"], json.loads(line)["differing"]) == ("icw", 2)
-    assert (
-        diversity_of(capsys, *words, "-f", "csv")
-        .splitlines()[1]
-        .startswith('icw,segments,na,*,3,"[[10,2],[24,1]]",3,1,2,1,1,0.666667')
-    )
+    line = json.loads(compared("--knob", "icw", "-f", "jsonl"))
+    assert (line["knob"], line["differing"]) == ("icw", 2)
+    row = compared("--knob", "icw", "-f", "csv").splitlines()[1]
+    assert row.startswith('icw,segments,na,*,3,"[[10,2],[24,1]]",3,1,2,1,1,0.666667')
 
 
 @pytest.mark.parametrize("name", ["as", "Asia", "asia"])
-def test_another_baseline(tmp_path: Path, name: str, capsys: Spoken) -> None:
-    words = ("--db", campaign(tmp_path), "fingerprint", "diversity", "1", "--knob", "icw", "-f", "jsonl")
-    line = json.loads(diversity_of(capsys, *words, "--baseline", name))
+def test_another_baseline(compared: Compared, name: str) -> None:
+    line = json.loads(compared("--knob", "icw", "-f", "jsonl", "--baseline", name))
     assert (line["baseline"], line["known"], line["differing"]) == ("as", 4, 2)
 
 
-def test_a_page_stands_alone(tmp_path: Path, capsys: Spoken) -> None:
+def test_a_page_stands_alone(tmp_path: Path, compared: Compared) -> None:
     db, out = campaign(tmp_path), tmp_path / "page.html"
-    assert diversity_of(capsys, "--db", db, "fingerprint", "diversity", "1", "-o", str(out)) == ""
+    assert compared("-o", str(out), db=db) == ""
     text = out.read_text(encoding="utf-8")
     page = Page(text)
     assert page.open == [] and page.active == []
     assert all(link.startswith("#") and link[1:] in page.ids for link in page.links) and len(page.links) >= 6
     assert len(page.ids) == len(set(page.ids))
-    assert "Initial congestion window" in page.text and "66.7 %" in page.text and "e.example" in page.text
-    assert "10 segments, 1000 bytes" in page.text and "4 segments, 400 bytes" in page.text
-    assert "na.pcapng, frames 4–13" in page.text
-    assert "One CDN1 of 2 sites differ" in page.text and "na 10 → as 4, eu 4" in page.text
+    for part in ("Initial congestion window", "66.7 %", "e.example", "10 segments, 1000 bytes",
+                 "4 segments, 400 bytes", "na.pcapng, frames 4–13", "One CDN1 of 2 sites differ",
+                 "na 10 → as 4, eu 4"):  # fmt: skip
+        assert part in page.text
     assert not re.search(r"https?:|url\(|@import", text)
-    assert diversity_of(capsys, "--db", db, "fingerprint", "diversity", "1", "-f", "html") == text
+    assert compared("-f", "html", db=db) == text
+    for line in map(json.loads, compared("-f", "jsonl", db=db).splitlines()):
+        assert f"{100 * line['share']:.1f} %{100 * line['low']:.1f}–{100 * line['high']:.1f} %" in page.text
+        assert f"{line['differing']} of {line['compared']}" in page.text
 
 
 @pytest.mark.parametrize("width", [390, 1400])
-def test_a_telephone_shows_it(tmp_path: Path, capsys: Spoken, width: int) -> None:
-    out = tmp_path / "page.html"
-    diversity_of(capsys, "--db", campaign(tmp_path), "fingerprint", "diversity", "1", "-o", str(out))
-    with HeadlessPage(out, width) as page:
+def test_a_telephone_shows_it(tmp_path: Path, compared: Compared, width: int) -> None:
+    compared("-o", str(tmp_path / "page.html"))
+    with HeadlessPage(tmp_path / "page.html", width) as page:
         assert looked_at(page, width) == []
         heads = "[...document.querySelectorAll('h2 + .card tbody > tr > th > code')].map(e => e.textContent).join()"
         assert page.value(heads) == "icw,synack_rto", "what differs most stands first"
 
 
-def test_figures_of_the_page_are_those_of_the_lines(tmp_path: Path, capsys: Spoken) -> None:
-    words = ("--db", campaign(tmp_path), "fingerprint", "diversity", "1")
-    page = Page(diversity_of(capsys, *words, "-f", "html"))
-    for line in map(json.loads, diversity_of(capsys, *words, "-f", "jsonl").splitlines()):
-        assert f"{100 * line['share']:.1f} %{100 * line['low']:.1f}–{100 * line['high']:.1f} %" in page.text
-        assert f"{line['differing']} of {line['compared']}" in page.text
-
-
-def test_hostile_fields_and_certificates_stay_text(tmp_path: Path, capsys: Spoken) -> None:
-    text = diversity_of(
-        capsys, "--db", campaign(tmp_path, readings=HOSTILE), "fingerprint", "diversity", "1", "-f", "html"
-    )
+def test_hostile_fields_and_certificates_stay_text(tmp_path: Path, compared: Compared) -> None:
+    text = compared("-f", "html", db=campaign(tmp_path, readings=HOSTILE))
     page = Page(text)
-    assert page.active == [] and page.open == []
-    assert (
-        page.text.count("<script>alert(1)") >= 3
-        and "<script" not in text
-        and "\x1b" not in text
-        and "\u202e" not in text
-    )
+    assert page.active == [] and page.open == [] and page.text.count("<script>alert(1)") >= 3
+    assert not [one for one in ("<script", "\x1b", "\u202e") if one in text]
 
 
 @pytest.mark.parametrize("harm", ["gone", "torn", "foreign"])
-def test_missing_packets_are_reported(tmp_path: Path, harm: str, capsys: Spoken) -> None:
+def test_missing_packets_are_reported(tmp_path: Path, harm: str, compared: Compared) -> None:
     db = campaign(tmp_path)
     for file in tmp_path.rglob("na.pcapng"):
+        file.write_bytes(file.read_bytes()[:200] if harm == "torn" else b"not a capture " * 100)
         if harm == "gone":
             file.unlink()
-        elif harm == "torn":
-            file.write_bytes(file.read_bytes()[:200])
-        else:
-            file.write_bytes(b"not a capture " * 100)
-    page = Page(diversity_of(capsys, "--db", db, "fingerprint", "diversity", "1", "-f", "html"))
+    page = Page(compared("-f", "html", db=db))
     assert "No packets to show: na.pcapng" in page.text and "4 segments, 400 bytes" in page.text
 
 

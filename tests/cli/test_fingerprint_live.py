@@ -15,12 +15,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from configtron.cli.outermost import run
 from configtron.fingerprint.capture.diag import Endings, established
 from configtron.fingerprint.capture.ring import Ring
 from configtron.fingerprint.capture.surroundings import Surroundings
@@ -30,11 +31,13 @@ from configtron.fingerprint.tcp_info import Socket
 from configtron.model.errors import INTERRUPTED, NOTHING, PRIVILEGE, USAGE
 from configtron.probe.wire.filter import compile_filter
 from configtron.probe.wire.namespaces import ip
+from configtron.report.contexts import TABLE, shown
 from configtron.service.capture.live import InterfaceListener
 from configtron.service.capture.sockets import SocketPoller
 from configtron.service.capture.watching import ContextWatch
 from tests.support import mmdb
 from tests.support.children import child
+from tests.support.learn_command import rows
 from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.root
@@ -60,13 +63,9 @@ def running(folder: Path, *rest: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def begun(folder: Path) -> bool:
-    if not (folder / "c.db").exists():
-        return False
-    with sqlite3.connect(folder / "c.db") as base:
-        try:
-            return bool(base.execute("SELECT count(*) FROM watch").fetchone()[0])
-        except sqlite3.OperationalError:
-            return False
+    with suppress(sqlite3.OperationalError), sqlite3.connect(f"file:{folder / 'c.db'}?mode=ro", uri=True) as base:
+        return bool(base.execute("SELECT count(*) FROM watch").fetchone()[0])
+    return False
 
 
 def chat(count: int = 1, size: int = 20_000) -> list[int]:
@@ -83,10 +82,6 @@ def chat(count: int = 1, size: int = 20_000) -> list[int]:
     return ports
 
 
-def lines(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines()]
-
-
 @pytest.mark.parametrize("command", [("live", "-i", "lo", "--window", "0.3"), ("socket", "--follow")])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_reports_the_rest(tmp_path: Path, command: tuple[str, ...], number: signal.Signals) -> None:
@@ -95,7 +90,7 @@ def test_ctrl_c_reports_the_rest(tmp_path: Path, command: tuple[str, ...], numbe
         process.send_signal(number)
         out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == INTERRUPTED and "Traceback" not in err
-    *found, last = lines(out)
+    *found, last = rows(out)
     servers = [one for one in found if one["local"]["port"] in ports]
     assert sorted(one["local"]["port"] for one in servers) == sorted(ports)
     for one in servers:
@@ -105,7 +100,7 @@ def test_ctrl_c_reports_the_rest(tmp_path: Path, command: tuple[str, ...], numbe
     assert last["schema"] == WATCH and last["dropped"] == 0 and last["counts"]["connections"] == len(found)
     assert "0 dropped" in err and err.count("\n") == 1
     again = run_fingerprint(tmp_path, "contexts", str(last["watch"]), "-f", "jsonl")
-    kept = lines(again.stdout)
+    kept = rows(again.stdout)
     assert len(kept) == len(found)
     without = [{name: value for name, value in one.items() if name != "remote"} for one in found]
     assert sorted(map(json.dumps, kept)) == sorted(map(json.dumps, without)), "all but the other end's address"
@@ -193,12 +188,12 @@ def test_live_prints_connections_as_pcap_does(tmp_path: Path) -> None:
             process.send_signal(signal.SIGINT)
             out, _ = process.communicate(timeout=PATIENCE_S)
         if form == "jsonl":
-            one, last = (found for found in lines(out) if found.get("server", {}).get("port", port) == port)
+            one, last = (found for found in rows(out) if found.get("server", {}).get("port", port) == port)
             assert one["schema"] == "configtron.connection/1" and one["file"] == "lo" and one["ended"] == "fin"
             assert one["server"]["bytes"] == 20_000 and one["handshake"]["rtt"] > 0 and last["schema"] == WATCH
         else:
-            rows = [row for row in csv.DictReader(io.StringIO(out)) if row["server_port"] == str(port)]
-            assert [row["file"] for row in rows] == ["lo"]
+            table = [row for row in csv.DictReader(io.StringIO(out)) if row["server_port"] == str(port)]
+            assert [row["file"] for row in table] == ["lo"]
 
 
 def test_filters_ports_and_time(tmp_path: Path) -> None:
@@ -225,30 +220,37 @@ def test_files_name_network_and_device(tmp_path: Path) -> None:
                 process.send_signal(signal.SIGINT)
                 out, _ = process.communicate(timeout=PATIENCE_S)
     # another program's connection may have been seen before the log had a line
-    context = next(one["context"] for one in lines(out) if one["context"].get("device"))
+    context = next(one["context"] for one in rows(out) if one["context"].get("device"))
     assert (context["asn"], context["region"], context["device"]) == (64500, "DE", "phone")
 
 
-def test_bad_input_is_one_line(tmp_path: Path) -> None:
-    cat = tmp_path / "cat.mmdb"
-    cat.write_bytes(b"a picture of a cat")
-    cases = [
-        (("live", "-i", "absent"), USAGE, "absent: no such interface here; there are: lo"),
-        (("live", "-i", "lo", "--filter", "prt 80"), USAGE, "as for tcpdump"),
-        (("live", "-i", "lo", "--connections"), USAGE, "name -f jsonl or -f csv"),
-        (("live", "-i", "lo", "--access-log", str(tmp_path / "no.log")), USAGE, "no.log"),
-        (("live", "-i", "lo", "--for", "nan"), USAGE, "not a finite number"),
-        (("live", "-i", "lo", "--for", "1", "--window", "inf"), USAGE, "not a finite number"),
-        (("socket", "--for", "1", "--every", "nan"), USAGE, "not a finite number"),
-        (("socket", "--mmdb", str(cat)), USAGE, "cat.mmdb: not a MaxMind-format database"),
-        (("socket", "-o", str(tmp_path / "no" / "o")), USAGE, "No such file"),
-        (("contexts",), USAGE, "no database here"),
-    ]  # fmt: skip
-    for given, code, text in cases:
-        done = run_fingerprint(tmp_path, *given)
-        assert done.returncode == code and text in done.stderr and "Traceback" not in done.stderr, (given, done)
-        assert done.stdout == "" and done.stderr.strip().splitlines()[-1].count(text) == 1
-    assert not (tmp_path / "c.db").exists()
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("live -i absent", "absent: no such interface here; there are: lo"),
+        ("live -i lo --filter", "as for tcpdump"),
+        ("live -i lo --connections", "name -f jsonl or -f csv"),
+        ("live -i lo --access-log no.log", "no.log"),
+        ("live -i lo --for nan", "not a finite number"),
+        ("live -i lo --for 1 --window inf", "not a finite number"),
+        ("socket --for 1 --every nan", "not a finite number"),
+        ("socket --mmdb cat.mmdb", "cat.mmdb: not a MaxMind-format database"),
+        ("socket -o no/o", "No such file"),
+        ("contexts", "no database here"),
+    ],
+)
+def test_bad_input_is_one_line(
+    tmp_path: Path, given: str, text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("cat.mmdb").write_bytes(b"a picture of a cat")
+    command = ["--db", "c.db", "fingerprint", *given.split(), *(["prt 80"] if given.endswith("--filter") else [])]
+    assert run(command) == USAGE
+    out, err = capsys.readouterr()
+    assert out == "" and err.strip().splitlines()[-1].count(text) == 1 and not Path("c.db").exists()
+
+
+def test_a_watch_that_is_none_is_named(tmp_path: Path) -> None:
     chat()
     assert run_fingerprint(tmp_path, "socket", "--for", "0.1").returncode in (0, NOTHING)
     for name, text in (("7", "watch 7: not in"), ("x", "'x' is no watch; give a number, or last")):
@@ -261,16 +263,16 @@ def test_without_the_privilege(tmp_path: Path) -> None:
     # Still the files' owner: a checkout in /root is unreadable for other users.
     powerless = ["setpriv", "--inh-caps", "-all", "--bounding-set", "-all"]
 
-    def run(*rest: str) -> subprocess.CompletedProcess[str]:
+    def ran(*rest: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*powerless, *words(tmp_path, *rest)], capture_output=True, text=True, check=False)
 
-    done = run("live", "-i", "lo")
+    done = ran("live", "-i", "lo")
     assert done.returncode == PRIVILEGE and done.stderr.count("\n") == 1 and "CAP_NET_RAW" in done.stderr
     with socket.create_server(("127.0.0.1", 0)) as listener:
         with socket.create_connection(listener.getsockname()) as client, listener.accept()[0]:
             client.sendall(b"x")
-            done = run("socket", "-f", "jsonl")
-    assert done.returncode == 0 and len(lines(done.stdout)) >= 3, done.stderr
+            done = ran("socket", "-f", "jsonl")
+    assert done.returncode == 0 and len(rows(done.stdout)) >= 3, done.stderr
 
 
 def test_an_interface_that_goes_away_keeps_what_was_seen(tmp_path: Path) -> None:
@@ -285,5 +287,35 @@ def test_an_interface_that_goes_away_keeps_what_was_seen(tmp_path: Path) -> None
     finally:
         subprocess.run(["ip", "link", "del", name], check=False, capture_output=True)
     assert process.returncode == PRIVILEGE and f"{name}: the interface is gone" in err and "Traceback" not in err
-    assert lines(out)[-1]["schema"] == WATCH
+    assert rows(out)[-1]["schema"] == WATCH
     assert "failed" in run_fingerprint(tmp_path, "contexts").stdout
+
+
+def test_a_watch_that_saw_nothing_says_so(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        done = run_fingerprint(tmp_path, "socket", "--port", str(unused.getsockname()[1]))
+    assert done.returncode == NOTHING and done.stderr == "sockets: 0 connections reported; 0 dropped\n"
+    for name in ("1", "last"):
+        done = run_fingerprint(tmp_path, "contexts", name)
+        assert (done.returncode, done.stdout, done.stderr) == (NOTHING, "", "configtron: watch 1: stored no context\n")
+
+
+def test_the_list_of_watches_speaks_every_form(tmp_path: Path) -> None:
+    run_fingerprint(tmp_path, "socket")
+    (line,) = run_fingerprint(tmp_path, "contexts", "-f", "jsonl").stdout.splitlines()
+    found = json.loads(line)
+    assert list(found) == sorted(found) and found["watch"] == 1 and isinstance(found["contexts"], int)
+    assert found.pop("schema") == "configtron.watches/1"
+    (row,) = csv.DictReader(io.StringIO(run_fingerprint(tmp_path, "contexts", "-f", "csv").stdout))
+    assert row == {name: str(value) for name, value in found.items()}
+    head, message = run_fingerprint(tmp_path, "contexts").stdout.splitlines()
+    assert head.split() == list(row) and message.split() == list(row.values())
+
+
+@pytest.mark.parametrize("width", range(79, 160))
+def test_a_narrow_terminal_has_whole_columns(width: int) -> None:
+    """What says most stays; the sum of widths and gaps fits."""
+    names = [TABLE[place][0] for place in shown(width)]
+    assert {"client", "rtt [ms]", "min [ms]", "loss", "bandwidth [kbit/s]"} <= set(names)
+    assert sum(TABLE[place][1] + 2 for place in shown(width)) - 2 <= width
+    assert ("asn" in names) == (width >= 140)

@@ -31,10 +31,15 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
+def pcap(*words: object, code: int = DONE) -> None:
+    assert run(["fingerprint", "pcap", *map(str, words)]) == code
+
+
 def test_a_table(file: str, capsys: Spoken) -> None:
-    assert run(["fingerprint", "pcap", file]) == DONE
+    pcap(file)
     out, err = capsys.readouterr()
-    assert "192.0.2.1:40000" in out and "[2001:db8::2]:80" in out and "http/1.1" in out and "40.0" in out
+    for part in ("192.0.2.1:40000", "[2001:db8::2]:80", "http/1.1", "40.0"):
+        assert part in out
     assert err == "29 frames, 29 tcp, 2 connections\n"
 
 
@@ -56,38 +61,35 @@ def test_json_lines(file: str, capsys: Spoken) -> None:
 
 
 def test_csv_and_output_file(file: str, tmp_path: Path, capsys: Spoken) -> None:
-    assert run(["-q", "fingerprint", "pcap", file, file, "--stream", "-f", "csv", "-o", str(tmp_path / "o")]) == DONE
+    pcap(file, file, "--stream", "-f", "csv", "-o", tmp_path / "o")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "o").read_text())))
     # Each segment twice, the SYN-ACK too: the flight is a bound of the initial window.
     assert len(rows) == 2, "the same file twice is each segment twice"
     assert rows[0]["server_address"] == "198.51.100.2" and rows[0]["icw_grade"] == "L"
-    assert run(["-q", "fingerprint", "pcap", file, "-f", "csv"]) == DONE
+    pcap(file, "-f", "csv")
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert rows[0]["icw"].startswith(">= ") and rows[0]["http_clear"] == "http/1.1"
 
 
-def test_servers_of_several_connections(tmp_path: Path, capsys: Spoken) -> None:
+def test_servers_of_several_connections(file: str, tmp_path: Path, capsys: Spoken) -> None:
     frames = [f for n in range(3) for f in write.conversation(port=40000 + n, start_ns=write.START_NS + n * 10**9)]
     path = tmp_path / "three.pcap"
     path.write_bytes(write.pcap(frames, nano=True))
-    assert run(["-q", "fingerprint", "pcap", str(path), "--servers", "-f", "jsonl"]) == DONE
+    pcap(path, "--servers", "-f", "jsonl")
     (line,) = capsys.readouterr().out.splitlines()
     verdict = json.loads(line)["observations"]["http_clear"]
     assert (verdict["value"], verdict["grade"], len(verdict["trials"])) == ("http/1.1", "A", 3)
     for form in ("table", "csv"):
-        assert run(["-q", "fingerprint", "pcap", str(path), "--servers", "-f", form]) == DONE
+        pcap(path, "--servers", "-f", form)
         assert "198.51.100.2" in capsys.readouterr().out
-
-
-def test_an_ipv6_server_is_written_with_its_port(file: str, capsys: Spoken) -> None:
-    assert run(["-q", "fingerprint", "pcap", file, "--servers"]) == DONE
+    pcap(file, "--servers")
     assert "[2001:db8::2]:80" in capsys.readouterr().out
 
 
 def test_round_trips_of_a_local_network_are_not_nought(tmp_path: Path, capsys: Spoken) -> None:
     path = tmp_path / "near.pcap"
     path.write_bytes(write.pcap(write.conversation(rtt_ns=33_000), nano=True))
-    assert run(["-q", "fingerprint", "pcap", str(path)]) == DONE
+    pcap(path)
     assert " 0.034 " in capsys.readouterr().out
 
 
@@ -98,7 +100,7 @@ KEYS = f"CLIENT_RANDOM {'0a' * 32} {'0b' * 48}\n"
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark: apt-get install tshark")
 def test_evidence_of_our_own_is_opened_by_its_keys(capsys: Spoken) -> None:
     """It holds plaintext beside the packets, which tshark shows without a TCP header."""
-    assert run(["fingerprint", "pcap", str(ROOT / EVIDENCE), "-f", "jsonl"]) == DONE
+    pcap(ROOT / EVIDENCE, "-f", "jsonl")
     out, err = capsys.readouterr()
     message = [json.loads(line) for line in out.splitlines()]
     opened = [one for one in message if one["server"]["port"] == 443]
@@ -109,11 +111,11 @@ def test_evidence_of_our_own_is_opened_by_its_keys(capsys: Spoken) -> None:
 def test_keys_that_a_capture_carries_are_no_condition(capsys: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without tshark all else is reported; a key log that the user named is to be used."""
     monkeypatch.setenv("PATH", "")
-    assert run(["fingerprint", "pcap", str(ROOT / EVIDENCE)]) == DONE
+    pcap(ROOT / EVIDENCE)
     out, err = capsys.readouterr()
     assert "http/1.1" in out and "are not used: TLS can only be opened by tshark: apt-get" in err
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((ROOT / EVIDENCE).read_bytes())))
-    assert run(["fingerprint", "pcap", "-"]) == DONE
+    pcap("-")
     assert "standard input carries are not used" in capsys.readouterr().err
 
 
@@ -128,7 +130,7 @@ def test_key_logs_that_cannot_be_used(tmp_path: Path, capsys: Spoken, monkeypatc
         (("-", "--keylog", str(keys)), USAGE, "write what comes on standard input to one"),
         ((evidence, "--keylog", str(keys)), PRIVILEGE, "apt-get install tshark"),
     ):
-        assert run(["fingerprint", "pcap", *words]) == code
+        pcap(*words, code=code)
         (line,) = capsys.readouterr().err.splitlines()
         assert complaint in line
 
@@ -139,9 +141,9 @@ def test_exit_codes_and_errors(file: str, tmp_path: Path, capsys: Spoken, monkey
     cut.write_bytes(data[:-7])
     none.write_bytes(write.pcap([]))
     other.write_bytes(b"GIF89a, a picture of a cat")
-    assert run(["fingerprint", "pcap", str(cut)]) == PARTIAL
+    pcap(cut, code=PARTIAL)
     assert "1 cut-file" in capsys.readouterr().err
-    assert run(["fingerprint", "pcap", str(none)]) == NOTHING
+    pcap(none, code=NOTHING)
     assert capsys.readouterr() == ("", "0 frames, 0 tcp, 0 connections\n")
     for words, complaint in (
         ([str(other)], "neither pcap nor pcapng"),
@@ -149,11 +151,11 @@ def test_exit_codes_and_errors(file: str, tmp_path: Path, capsys: Spoken, monkey
         ([], "Missing argument"),
         ([file, "--format", "xml"], "'xml'"),
     ):
-        assert run(["fingerprint", "pcap", *words]) == USAGE
+        pcap(*words, code=USAGE)
         err = capsys.readouterr().err
         assert complaint in err.splitlines()[-1] and "Traceback" not in err
     monkeypatch.setitem(sys.modules, "numpy", None)
     for name in [name for name in sys.modules if name.startswith(AT_WORK)]:
         monkeypatch.delitem(sys.modules, name)
-    assert run(["fingerprint", "pcap", file]) == PRIVILEGE
+    pcap(file, code=PRIVILEGE)
     assert "this needs numpy: pip install configtron" in capsys.readouterr().err

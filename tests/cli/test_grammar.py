@@ -34,13 +34,7 @@ from tests.support.sample_results import run as sample_run
 Spoken = pytest.CaptureFixture[str]
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No settings or data of the user who runs the tests."""
-    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture
@@ -100,42 +94,6 @@ def test_impairments_are_in_percent(asked: list[ProbeOptions]) -> None:
         ProbeOptions(lab_loss=5)
 
 
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["probe", "run"], "no targets"),
-        (["probe", "a.example", "--sites", "3"], "belong to --lab"),
-        (["probe", "a.example", "--tests", "icw,cat"], "'cat'"),
-        (["probe", "a.example", "--nonsense"], "--nonsense"),
-        (["probe", "show", "cat"], "is no run"),
-        (["probe", "show", "1"], "no database"),
-        (["probe", "lists", "cat"], "bundled are alexa-top1k"),
-        (["probe", "regions", "--vantages", "/nowhere.toml"], "/nowhere.toml: No such file"),
-        (["--config", "/nowhere.toml", "probe", "lists"], "/nowhere.toml: No such file"),
-        (["cat"], "No such command"),
-        (["probe", "shwo", "1"], "Did you mean 'show'"),
-        (["probe", "lists", "-q"], "before the verb: configtron -q VERB"),
-        (["probe", "a.example", "--resume", "1"], "own targets"),
-        (["probe", "--resume", "1", "--profile", "quick"], "leave --profile out"),
-        (["probe", "--resume", "1", "-r", "5"], "leave --rate out"),
-        (["tune", "acknowledge", "zzz"], "'zzz' is no advice's id"),
-        (["tune", "profile", "set", "x", "initcwnd=10", "initcwnd=20"], "one of them is there twice"),
-        (["probe", "a.example", "--paper-compat", "--profile", "quick"], "profile of its own"),
-        (["probe", "show", "--knob", "icw"], "need a RUN"),
-        (["probe", "show", "-f", "flat"], "need a RUN"),
-        (["probe", "show", "1", "--fields", "icv"], "'icv'; known are"),
-        (["probe", "a.example", "-f", "jsonl", "--fields", "icw"], "columns of flat, csv and table"),
-        (["probe", "diff", "1", "2", "--knob", "icv"], "'icv'; known are"),
-    ],
-)
-def test_mistakes_are_one_line_and_exit_code_2(words: list[str], complaint: str, capsys: Spoken) -> None:
-    assert run(words) == USAGE
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert complaint in err.splitlines()[-1]
-    assert "Traceback" not in err
-
-
 def test_errors_and_ctrl_c_have_their_codes(monkeypatch: pytest.MonkeyPatch, capsys: Spoken) -> None:
     for error, code in ((Refused("no"), Refused.code), (KeyboardInterrupt(), INTERRUPTED)):
 
@@ -174,16 +132,6 @@ def test_options_are_set_by_the_names_that_people_write(
     assert capsys.readouterr().out.startswith("{")
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [("x =", "not TOML"), ("cat = 1", "cat is no option"), ("[probe.cat]\n", "[cat] is no command")],
-)
-def test_mistakes_in_the_configuration_are_named(tmp_path: Path, text: str, complaint: str, capsys: Spoken) -> None:
-    (tmp_path / "c.toml").write_text(text)
-    assert run(["--config", str(tmp_path / "c.toml"), "probe", "lists"]) == USAGE
-    assert complaint in capsys.readouterr().err
-
-
 def test_every_command_and_option_has_help() -> None:
     for ctx in contexts():
         assert ctx.command.help and ctx.command.short_help, ctx.command_path
@@ -203,30 +151,31 @@ def test_choices_of_the_help_are_those_of_the_tables() -> None:
     assert set().union(*TESTS.values()) <= set(PROBES)
 
 
-def test_lists_and_regions(capsys: Spoken, tmp_path: Path) -> None:
-    assert run(["probe", "lists"]) == DONE
-    assert capsys.readouterr().out.startswith("alexa-top1k\t1000 popular")
-    assert run(["probe", "lists", "@alexa-top1k"]) == DONE
-    assert len(capsys.readouterr().out.splitlines()) == 1000
+def test_regions(capsys: Spoken, tmp_path: Path) -> None:
     (tmp_path / "v.toml").write_text('[[vantage]]\nname = "eu"\nregion = "Europe"\nnetns = "v-eu"\n')
     assert run(["probe", "regions", "--vantages", str(tmp_path / "v.toml")]) == DONE
     assert capsys.readouterr().out == "eu\tEurope\tnamespace v-eu\n"
 
 
 def test_show_lists_runs_and_renders_one(db: str, capsys: Spoken) -> None:
-    assert run(["--db", db, "probe", "show"]) == DONE
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["run", "1", "2"]
-    assert run(["--db", db, "probe", "show", "1"]) == DONE
-    text = capsys.readouterr().out
+    def show(*words: str, code: int = DONE) -> tuple[str, str]:
+        assert run(["--db", db, "probe", "show", *words]) == code
+        return capsys.readouterr()
+
+    assert [line.split()[0] for line in show()[0].splitlines()] == ["run", "1", "2"]
+    text, _ = show("1")
     assert "a.example: na 10, eu 4" in text and ">= 3 L" in text
-    assert run(["--db", db, "probe", "show", "last", "--target", "a.example", "--knob", "icw", "--evidence"]) == DONE
-    assert "na.pcapng: 12" in capsys.readouterr().out
-    assert run(["--db", db, "probe", "show", "last", "-f", "flat", "--evidence"]) == BadInput.code
-    assert "leave one of them out" in capsys.readouterr().err
-    assert run(["--db", db, "probe", "show", "last", "-f", "csv", "--fields", "icw,icw"]) == DONE
-    assert capsys.readouterr().out.startswith("host,vantage,icw,icw_grade,icw_reason\n")
-    assert run(["--db", db, "probe", "show", "1", "--target", "absent.example"]) == NOTHING
-    assert capsys.readouterr() == ("", "configtron: run 1: nothing kept of absent.example\n")
+    assert "na.pcapng: 12" in show("last", "--target", "a.example", "--knob", "icw", "--evidence")[0]
+    assert "leave one of them out" in show("last", "-f", "flat", "--evidence", code=USAGE)[1]
+    fields = "host,vantage,icw,icw_grade,icw_reason\n"
+    assert show("last", "-f", "csv", "--fields", "icw,icw")[0].startswith(fields)
+    none = ("", "configtron: run 1: nothing kept of absent.example\n")
+    assert show("1", "--target", "absent.example", code=NOTHING) == none
+    rows = [json.loads(line) for line in show("-f", "jsonl")[0].splitlines()]
+    assert [(row["run"], row["status"]) for row in rows] == [(1, "done"), (2, "done")]
+    head, *lines = show("-f", "csv")[0].splitlines()
+    assert head == "run,begun,status,connections"
+    assert lines == [",".join(str(row[name]) for name in head.split(",")) for row in rows]
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(db: str) -> None:
@@ -237,16 +186,6 @@ def test_a_reader_that_has_seen_enough_is_no_error(db: str) -> None:
     with os.fdopen(write) as out:
         done = subprocess.run(words, stdout=out, stderr=subprocess.PIPE, check=False)
     assert (done.returncode, done.stderr) == (DONE, b"")
-
-
-def test_the_list_of_runs_has_every_form(db: str, capsys: Spoken) -> None:
-    assert run(["--db", db, "probe", "show", "-f", "jsonl"]) == DONE
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(row["run"], row["status"]) for row in rows] == [(1, "done"), (2, "done")]
-    assert run(["--db", db, "probe", "show", "-f", "csv"]) == DONE
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "run,begun,status,connections"
-    assert lines[1:] == [",".join(str(row[name]) for name in lines[0].split(",")) for row in rows]
 
 
 def test_a_run_without_targets_has_no_empty_tables(tmp_path: Path, capsys: Spoken) -> None:
@@ -282,12 +221,9 @@ def test_diff_reports_the_changes(db: str, capsys: Spoken) -> None:
     assert row.startswith("a.example,na,icw,10,") and ",30," in row
 
 
-def test_validate_wants_a_lab_run(db: str, capsys: Spoken) -> None:
+def test_a_lab_run_without_a_value_is_not_scored(db: str, capsys: Spoken) -> None:
     assert run(["--db", db, "probe", "validate"]) == USAGE
     assert "holds no lab run" in capsys.readouterr().err
-
-
-def test_a_lab_run_without_a_value_is_not_scored(db: str, capsys: Spoken) -> None:
     with Store(Path(db)) as store:
         number = store.begin_run(run_config(ProbeOptions(lab=True), tuple(VANTAGES.values())))
         home = campaign.run_folder(store, number)

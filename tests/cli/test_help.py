@@ -1,23 +1,38 @@
 # SPDX-License-Identifier: MIT
-"""`--help` as people read it: where to start, commands in sections, rare options last, no line past the terminal."""
+"""`--help`, man pages, completion, and commands that are shown to be typed next, as people read them."""
 
 from __future__ import annotations
 
+import ast
+import os
 import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from types import ModuleType
 
 import click
 import pytest
 
 from configtron.cli.advanced import LongCommand
-from configtron.cli.manual import contexts
+from configtron.cli.manual import contexts, write_pages
 from configtron.cli.outermost import run
 from configtron.cli.output import LEARNING, TUNING
+from configtron.cli.root import root
+from configtron.cli.settings import Settings, hint
+from configtron.db.store import Store
+from configtron.linux.xdg import default_db
 from configtron.model.errors import USAGE
+from configtron.report.command_pages import COMPLETIONS
 from configtron.report.tuning import LABELS
 from configtron.service.fleet import enrolment
 from configtron.service.learning import rows as learning_rows
 from configtron.service.lease import rows as lease_rows
+from tests.support import ROOT
+from tests.support.rules import offenders
+from tests.support.sources import parsed
 
 # Columns of a narrow terminal, such as one half of a laptop's screen.
 NARROW = 60
@@ -98,3 +113,98 @@ def test_an_interface_that_is_no_text_is_one_line(capsys: pytest.CaptureFixture[
         assert run([*words, "--interface=\udcff x"]) == USAGE
         _, err = capsys.readouterr()
         assert err == "configtron: --interface: no interface is called '\\udcff x'; `ip link` lists them\n"
+
+
+@pytest.mark.slow
+def test_pages_need_no_package_but_click_and_have_every_option(tmp_path: Path) -> None:
+    """A wheel is built where nothing else is installed (pyproject.toml)."""
+    code = (
+        "import sys; from configtron.cli.manual import write_pages; write_pages(sys.argv[1])\n"
+        "files = {name: getattr(module, '__file__', '') or '' for name, module in sys.modules.items()}\n"
+        "own = {name.split('.')[0] for name, file in files.items() if 'site-packages' in file}\n"
+        "print(*sorted(name for name in own if not name.startswith('_')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.split() == ["click"]
+    page = (tmp_path / "man" / "configtron-probe-run.1").read_text()
+    for word in ("\\-\\-fail\\-on EXPR", "\\-\\-shards", "alexa\\-top1k"):
+        assert word in page
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("man") is None, reason="needs man-db")
+def test_man_has_no_complaint(tmp_path: Path) -> None:
+    write_pages(str(tmp_path))
+    for page in (tmp_path / "man").iterdir():
+        command = ["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", str(page)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.stderr == "", page.name
+
+
+def test_completion_completes() -> None:
+    asked = {"_CONFIGTRON_COMPLETE": "bash_complete", "COMP_WORDS": "configtron probe sh", "COMP_CWORD": "2"}
+    command = [sys.executable, "-m", "configtron"]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | asked)
+    assert done.stdout == "plain,show\n"
+    assert set(COMPLETIONS) == {"bash", "zsh", "fish"}
+
+
+CLI = Path(__file__).parents[2] / "configtron" / "cli"
+COMMAND = re.compile(r"\bconfigtron (probe|fingerprint|tune|learn|replay)\b")
+# Their lines go through `hint` themselves.
+SPEAKERS = frozenset(("hint", "say", "warn", "write_rows"))
+
+
+def test_a_hint_names_the_database_in_use() -> None:
+    text = "run 1: done; see `configtron probe show 1`, or configtron learn measure"
+    assert hint(text) == text
+    with click.Context(root, obj=Settings(Path("my runs/h.db"))):
+        named = "configtron --db 'my runs/h.db'"
+        assert hint(text) == f"run 1: done; see `{named} probe show 1`, or {named} learn measure"
+    with click.Context(root, obj=Settings(default_db())):
+        assert hint(text) == text
+
+
+def test_errors_name_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "h.db"
+    with Store(path):
+        pass
+    assert run(["--db", str(path), "probe", "show", "7"]) == USAGE
+    line = capsys.readouterr().err
+    assert f"configtron --db {path} probe show" in line
+    (words,) = re.findall(r"`(configtron [^`]*)`", line)
+    assert run(shlex.split(words)[1:]) == 0
+
+
+def has_hints_only(file: Path) -> None:
+    """Errors are made hints where they are shown; docstrings and help texts name no database."""
+    assert [f"{file.name}:{line}" for line in _bare(parsed(file))] == []
+
+
+def test_every_line_that_names_a_command_is_a_hint() -> None:
+    assert offenders(has_hints_only, sorted(CLI.rglob("*.py")), lambda file: str(file.relative_to(CLI))) == {}
+
+
+def _bare(tree: ast.Module) -> list[int]:
+    fine: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Raise() | ast.Expr(value=ast.Constant()):
+                fine |= set(ast.walk(node))
+            case ast.Call(func=ast.Name(id=name)) if name in SPEAKERS:
+                fine |= set(ast.walk(node))
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="click"), attr="option" | "command")):
+                fine |= set(ast.walk(node))
+            case ast.Assign(targets=[ast.Name(id=name)]) if name.isupper() or name == "none":
+                fine |= set(ast.walk(node))  # part of errors' texts, or of `write_rows`
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and COMMAND.search(node.value)
+        and node not in fine
+    ]  # fmt: skip
+
+
+def test_a_bare_command_is_found() -> None:
+    assert _bare(ast.parse('print(f"see: configtron probe show {n}")')) == [1]
+    assert _bare(ast.parse('print(hint(f"see: configtron probe show {n}"))')) == []

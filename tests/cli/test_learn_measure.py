@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import shutil
 import signal
@@ -21,10 +20,11 @@ from configtron.cli.learn.measure import SERVERS, STUDIES
 from configtron.cli.outermost import run
 from configtron.lab.testbed import measure as module
 from configtron.lab.testbed import orphans, servers, studies
-from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, REFUSED, USAGE
+from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PARTIAL, REFUSED
 from configtron.model.tensor import read
 from tests.support import ROOT
 from tests.support.lab import pretended_guest as pretend
+from tests.support.learn_command import rows
 from tests.support.waiting import until
 
 Spoken = pytest.CaptureFixture[str]
@@ -32,10 +32,9 @@ SMALL = ["--smoke", "--condition", "hotcloud:1/50/0", "--condition", "hotcloud:5
 
 
 @pytest.fixture(autouse=True)
-def pretended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No settings of the user who runs the tests; and no kernel."""
-    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
+def pretended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No kernel."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
     monkeypatch.setattr(module, "guests", lambda *_: pretend.guests())
 
 
@@ -52,18 +51,18 @@ def test_a_measurement_is_lines_table_and_tensor(tmp_path: Path, capsys: Spoken)
     db, file = tmp_path / "x.db", tmp_path / "t.npz"
     assert measured(db, *SMALL, "-f", "jsonl", "--tensor", str(file)) == DONE
     message = capsys.readouterr()
-    rows = [json.loads(line) for line in message.out.splitlines()]
-    assert len(rows) == 2 * 16 * 3
-    quiet = [row for row in rows if row["condition"] == "hotcloud:1/50/0"]
+    cells = rows(message.out)
+    assert len(cells) == 2 * 16 * 3
+    quiet = [row for row in cells if row["condition"] == "hotcloud:1/50/0"]
     assert all(row["flag"] == "" and row["loads"] == 6 for row in quiet)
-    assert {row["loads"] for row in rows} <= {6, 12, 24} and any(row["flag"] == "wide-interval" for row in rows)
+    assert {row["loads"] for row in cells} <= {6, 12, 24} and any(row["flag"] == "wide-interval" for row in cells)
     assert "medians known" in message.err and str(file) in message.err
     tensor = read(io.BytesIO(file.read_bytes()))
     assert tensor.names == ("hotcloud:1/50/0", "hotcloud:5/150/5") and tensor.source == "lab"
     assert list(tensor.bandwidth_kbps) == [1000, 5000] and list(tensor.rtt_ms) == [50, 150]
     assert list(tensor.loss) == [0, 0.05] and tensor.missing() == 0
     assert tensor.repeats_ms is not None and tensor.repeats_ms.shape == (2, 16, 3, 24)
-    for row in rows:
+    for row in cells:
         at = (tensor.names.index(row["condition"]), row["configuration"], tensor.sites.index(row["site"]))
         assert tensor.median_ms[at] == np.float32(row["median_ms"])
         assert dict(tensor.grid.profiles[at[1]].settings) == row["settings"]
@@ -79,11 +78,10 @@ def test_what_was_measured_is_a_world_for_policies(tmp_path: Path, capsys: Spoke
     for words in (["sessions", *few], ["study", "gains", "knobs", "--seeds", "2", "--sessions", "300"]):
         capsys.readouterr()
         assert run(["--db", str(db), "replay", *words, "--tensor", file, "-f", "jsonl"]) == DONE
-        rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-        assert {row.get("policy", row.get("study")) for row in rows} in ({"mab_nc", "thompson"}, {"gains", "knobs"})
+        played = {row.get("policy", row.get("study")) for row in rows(capsys.readouterr().out)}
+        assert played in ({"mab_nc", "thompson"}, {"gains", "knobs"})
     assert run(["--db", str(db), "learn", "knobs", "--tensor", file, "-f", "jsonl"]) == DONE
-    kinds = {json.loads(line)["kind"] for line in capsys.readouterr().out.splitlines()}
-    assert kinds >= {"knob", "importance"}
+    assert {row["kind"] for row in rows(capsys.readouterr().out)} >= {"knob", "importance"}
 
 
 @pytest.mark.slow
@@ -112,14 +110,19 @@ def test_refusals_and_losses_are_reported(tmp_path: Path, capsys: Spoken) -> Non
     assert measured(tmp_path / "x.db", *SMALL[:1], "--condition", "hotcloud:1/500/0") == NOTHING
 
 
-@pytest.mark.slow
-def test_resuming_does_only_what_is_not_whole(tmp_path: Path, capsys: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A failed shard is done again; one that lies there whole but was not recorded is taken as it lies."""
-    db = tmp_path / "x.db"
-    assert measured(db, *SMALL, "--tensor", str(tmp_path / "before")) == DONE
+def forgotten(db: Path) -> None:
+    """The shard of the second condition is not recorded."""
     database = sqlite3.connect(db)
     database.execute("PRAGMA foreign_keys = ON")
     database.execute("DELETE FROM shard WHERE condition LIKE '%/5'").connection.commit()
+
+
+@pytest.mark.slow
+def test_resuming_does_only_what_is_not_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed shard is done again; one that lies there whole but was not recorded is taken as it lies."""
+    db = tmp_path / "x.db"
+    assert measured(db, *SMALL, "--tensor", str(tmp_path / "before")) == DONE
+    forgotten(db)
 
     def none(*_: object) -> None:
         raise AssertionError("nothing is left to do")
@@ -137,40 +140,12 @@ def test_a_resumed_measurement_says_that_its_software_changed(
     db = tmp_path / "x.db"
     assert measured(db, *SMALL) == DONE
     assert "different softwares" not in capsys.readouterr().err
-    database = sqlite3.connect(db)
-    database.execute("PRAGMA foreign_keys = ON")
-    database.execute("DELETE FROM shard WHERE condition LIKE '%/5'").connection.commit()
+    forgotten(db)
     shutil.rmtree(next((tmp_path / "x.db.measurements" / "1").glob("*-5")))
     newer = replace(pretend.guests(), software=(("configtron", "newer"),))
     monkeypatch.setattr(module, "guests", lambda *_: newer)
     assert measured(db, "--resume", "-1") == DONE
     assert "its shards ran on 2 different softwares" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "printed"),
-    [
-        ([], "name a study"),
-        (["--smoke", "--study", "hotcloud"], "leave --study out"),
-        (["--resume", "1", "--smoke"], "--resume goes on"),
-        (["--resume", "1", "--seed", "0"], "--resume goes on"),
-        (["--resume", "4"], "measurement 4"),
-        (["--smoke", "--condition", "hotcloud:1"], "no condition"),
-        (["--smoke", "--condition", "access:dsl", "--condition", "access:dsl"], "named twice"),
-        (["--smoke", "--site", "nowhere"], "no site is called 'nowhere'"),
-        (["--smoke", "--looks", "6,x"], "numbers of loads"),
-        (["--smoke", "--looks", "6,6"], "must rise"),
-        (["--smoke", "--tensor", "/nowhere/x"], "/nowhere/x"),
-        (["--smoke", "-o", "/nowhere/x"], "/nowhere/x"),
-        (["--smoke", "--status-updates-file", "/nowhere/x"], "/nowhere/x"),
-        (["--study", "all"], "all"),
-        (["--smoke", "--seed", "-1"], "-1"),
-    ],
-)
-def test_bad_input_is_one_clear_line(tmp_path: Path, capsys: Spoken, words: list[str], printed: str) -> None:
-    assert measured(tmp_path / "x.db", *words) == USAGE
-    message = capsys.readouterr().err
-    assert printed in message and "Traceback" not in message
 
 
 OWNER = """

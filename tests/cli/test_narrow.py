@@ -11,11 +11,11 @@ import pytest
 
 from configtron.cli.outermost import run
 from tests.support import ROOT
-from tests.support.learn_command import Typed, filled, typed
+from tests.support.learn_command import Typed
 from tests.support.memory_stack import Stack, stack
 from tests.support.tune_command import TuneCommand, tune, wanted
 
-__all__ = ["filled", "stack", "tune", "typed", "wanted"]
+__all__ = ["stack", "tune", "wanted"]
 
 WIDTH = 80
 RECORDING = str(ROOT / "fixtures" / "icw" / "10" / "trace.pcapng.gz")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`configtron replay packets`: what it prints, its exit codes, its files; on recordings of fixtures/, without root."""
+"""`configtron replay packets`: what it prints, its exit codes, its files, `--adopt`; on recordings, without root."""
 
 from __future__ import annotations
 
@@ -10,27 +10,24 @@ import json
 import multiprocessing
 import os
 import signal
+import struct
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from configtron.cli.outermost import run
 from configtron.db.store import Store
 from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, USAGE
-from configtron.model.records import canonical, result_from_json
+from configtron.model.records import canonical, result_from_json, result_to_json
 from configtron.service.campaign.runs import run_folder
 from configtron.service.replay import expected, playing
+from configtron.service.replay.adoption import expected_of
 from tests.support import ROOT
 
 FOLDER = ROOT / "fixtures" / "icw" / "10"
 RECORDING = "trace.pcapng.gz"
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    return tmp_path
 
 
 @pytest.fixture
@@ -58,48 +55,46 @@ def diverge(folder: Path) -> None:
     (folder / RECORDING).write_bytes(gzip.compress(data.replace(b"Accept: */*", b"Accept: */+")))
 
 
+def forms_of(folder: Path) -> list[dict[str, Any]]:
+    """What is expected of a recording."""
+    return list(json.loads((folder / expected.KEPT).read_text()))
+
+
+def suite_of(report: Path) -> tuple[ElementTree.Element, list[ElementTree.Element]]:
+    """The suite of a JUnit report, and its failed cases."""
+    (suite,) = ElementTree.parse(report).getroot()
+    return suite, [case for case in suite if len(case)]
+
+
 def test_the_same_bytes(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert packets(kept, "--fail-on-diff") == DONE
-    printed = capsys.readouterr().out
-    count = len([form for form in json.loads((kept / expected.KEPT).read_text()) if form.get("frames")])
-    assert f"{count} of {count} probes give the same bytes again, 1 of 1 records" in printed
+    count = len([form for form in forms_of(kept) if form.get("frames")])
+    assert f"{count} of {count} probes give the same bytes again, 1 of 1 records" in capsys.readouterr().out
     assert packets(kept / RECORDING) == DONE
 
 
-def test_a_difference_is_shown_and_fails(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_difference_is_shown_and_fails_until_it_is_kept(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With --fail-on-diff and without: who compares wants to know."""
-    corrupt(kept)
-    assert packets(kept) == CONDITION
-    printed = capsys.readouterr().out
-    assert "differs" in printed and "\n  jcw\n  - {" in printed and "\n  + nothing\n" in printed
-    assert packets(kept, "--fail-on-diff") == CONDITION
-
-
-def test_a_script_that_diverges_always_fails(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    diverge(kept)
-    assert packets(kept) == CONDITION
-    printed = capsys.readouterr().out
-    assert (
-        "the recording: out at" in printed
-        and "the script:    sends" in printed
-        and printed.count("PSH|ACK seq 1 ack 1") >= 2
-    )
-
-
-def test_update_keeps_what_the_replay_gives(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (kept / expected.KEPT).read_text()
     corrupt(kept)
+    assert packets(kept) == packets(kept, "--fail-on-diff") == CONDITION
+    printed = capsys.readouterr().out
+    assert "differs" in printed and "\n  jcw\n  - {" in printed and "\n  + nothing\n" in printed
     assert packets(kept, "--update") == DONE
     assert capsys.readouterr().err == f"replay: kept as what is expected: {kept / expected.KEPT}\n"
     assert (kept / expected.KEPT).read_text() == before
     assert packets(kept, "--fail-on-diff") == DONE
 
 
-def test_update_keeps_nothing_of_what_diverges(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_that_diverges_always_fails_and_nothing_of_it_is_kept(
+    kept: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = (kept / expected.KEPT).read_text()
     diverge(kept)
     assert packets(kept, "--update") == CONDITION
-    assert capsys.readouterr().err == ""
+    printed = capsys.readouterr()
+    assert "the recording: out at" in printed.out and "the script:    sends" in printed.out and printed.err == ""
+    assert printed.out.count("PSH|ACK seq 1 ack 1") >= 2
     assert (kept / expected.KEPT).read_text() == before
 
 
@@ -111,13 +106,12 @@ def test_without_anything_to_compare_with(kept: Path, capsys: pytest.CaptureFixt
     assert packets(kept) == DONE
 
 
-def test_expect_names_another_file(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    forms = json.loads((kept / expected.KEPT).read_text())
-    lines = kept / "named.jsonl"
+def test_expect_names_another_file(kept: Path) -> None:
+    forms, lines = forms_of(kept), kept / "named.jsonl"
     lines.write_text("".join(json.dumps(form) + "\n" for form in forms))
     corrupt(kept)
-    assert packets(kept / RECORDING, "--expect", lines, "--fail-on-diff") == DONE
-    assert packets(kept / RECORDING, "--expect", lines, "--update") == DONE
+    for more in ("--fail-on-diff", "--update"):
+        assert packets(kept / RECORDING, "--expect", lines, more) == DONE
     assert [json.loads(line) for line in lines.read_text().splitlines()] == forms
     assert packets(kept, FOLDER, "--expect", lines) == USAGE
 
@@ -137,32 +131,30 @@ def test_junit(kept: Path) -> None:
     corrupt(kept)
     report = kept.parent / "junit.xml"
     packets(kept, "--junit", report)
-    (suite,) = ElementTree.parse(report).getroot()
-    assert suite.get("failures") == "1" and suite.get("errors") == "0"
-    assert int(suite.get("tests", "0")) == len(suite)
-    (failed,) = [case for case in suite if len(case)]
+    suite, (failed,) = suite_of(report)
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == (str(len(suite)), "1", "0")
     assert failed[0].tag == "failure" and "jcw" in (failed[0].text or "")
     diverge(kept)
     packets(kept, "--junit", report)
-    (suite,) = ElementTree.parse(report).getroot()
-    assert int(suite.get("errors", "0")) > 0
+    assert int(suite_of(report)[0].get("errors", "0")) > 0
 
 
 def test_foreign_captures_are_one_clear_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     foreign = home / "other.pcap"
     foreign.write_bytes(b"\xd4\xc3\xb2\xa1" + bytes(100))
     assert packets(foreign) == USAGE
-    printed = capsys.readouterr().err.strip()
-    assert "\n" not in printed and "no script" in printed and f"configtron fingerprint pcap {foreign}" in printed
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1 and "no script" in printed and f"configtron fingerprint pcap {foreign}" in printed
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("cut", [1, 30, 300, -9])
-def test_broken_files_are_one_clear_line(kept: Path, capsys: pytest.CaptureFixture[str], cut: int) -> None:
+def test_broken_files_are_one_clear_line(kept: Path, capsys: pytest.CaptureFixture[str], cut: int, jobs: int) -> None:
     data = (kept / RECORDING).read_bytes()
     (kept / RECORDING).write_bytes(data[:cut])
-    assert packets(kept) == USAGE
-    printed = capsys.readouterr().err.strip()
-    assert "\n" not in printed and RECORDING in printed
+    assert packets(kept, *([FOLDER] * (jobs - 1)), "-j", jobs) == USAGE
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1 and RECORDING in printed
 
 
 def test_what_is_no_expectation_is_one_clear_line(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,7 +167,7 @@ def test_what_is_no_expectation_is_one_clear_line(kept: Path, capsys: pytest.Cap
 
 def half_expectations() -> list[str]:
     """Results and records that lack something, or have something else in its place."""
-    *results, record = json.loads((FOLDER / expected.KEPT).read_text())
+    *results, record = forms_of(FOLDER)
     result = next(form for form in results if form["frames"])
     halves = [{**result, name: 5} for name in ("target", "observations", "params")]
     halves += [{**result, "observations": [5]}, {**record, "vantage": {"name": "na"}}]
@@ -187,20 +179,17 @@ def half_expectations() -> list[str]:
 
 
 def test_nothing_to_replay(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert packets() == USAGE
     (home / "empty").mkdir()
     assert packets(home / "empty") == NOTHING
     assert "recordings are the .pcapng files (also gz) that `configtron probe` writes" in capsys.readouterr().err
-    assert packets(home / "absent") == USAGE
-    assert packets(FOLDER, "--run", "1") == USAGE
-    assert packets("--run", "1") == USAGE
-    assert packets("--run", "x") == USAGE
+    for words in ((), (home / "absent",), (FOLDER, "--run", "1"), ("--run", "1"), ("--run", "x")):
+        assert packets(*words) == USAGE
 
 
 def stored(home: Path) -> tuple[Path, Path]:
     """A run in the database that holds what the fixture does; its evidence file, and its records."""
-    database = home / "data" / "configtron" / "configtron.db"
-    forms = json.loads((FOLDER / expected.KEPT).read_text())
+    database = home / "XDG_DATA_HOME" / "configtron" / "configtron.db"
+    forms = forms_of(FOLDER)
     results = [result_from_json(json.dumps(form)) for form in forms if "schema" not in form]
     with Store(database) as store:
         number = store.begin_run('{"vantages":[]}')
@@ -237,17 +226,11 @@ def test_a_run_of_the_database(home: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_a_journal_is_compared_and_never_rewritten(home: Path) -> None:
     file, _ = stored(home)
-    with Store(home / "data" / "configtron" / "configtron.db", read_only=True) as store:
-        lines = [json.dumps(json.loads(line)) for line in _exported(store)]
+    with Store(home / "XDG_DATA_HOME" / "configtron" / "configtron.db", read_only=True) as store:
+        lines = [json.dumps(json.loads(result_to_json(result))) for result in store.results(1)]
     (file.parent / expected.JOURNAL).write_text("\n".join(lines) + "\n")
     assert packets(file.parent, "--fail-on-diff") == DONE
     assert packets(file.parent, "--update") == USAGE
-
-
-def _exported(store: Store) -> list[str]:
-    from configtron.model.records import result_to_json
-
-    return [result_to_json(result) for result in store.results(1)]
 
 
 def test_many_processes_say_what_one_says(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -257,12 +240,6 @@ def test_many_processes_say_what_one_says(home: Path, capsys: pytest.CaptureFixt
         assert packets(*folders, "-f", "jsonl", "-j", jobs) == DONE
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1] and len(printed[0].splitlines()) > len(folders)
-
-
-def test_an_error_in_a_process_is_one_line(home: Path, kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (kept / RECORDING).write_bytes(b"x" * 100)
-    assert packets(FOLDER, kept, "-j", 2) == USAGE
-    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_no_more_processes_than_recordings(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,14 +261,105 @@ def test_a_process_that_is_killed_is_one_line(
 
 def test_what_is_expected_and_never_comes_is_missing(kept: Path) -> None:
     """A result without its packets and a record without its results: a failure, for CI servers too."""
-    forms = json.loads((kept / expected.KEPT).read_text())
+    forms = forms_of(kept)
     result = next(form for form in forms if form.get("frames"))
     record = json.loads(json.dumps(forms[-1]).replace("icw-10.example", "other.example"))
     for more in ({**result, "trace_id": "na/other.example/icw.9"}, record):
         (kept / "more.json").write_text(json.dumps([*forms, more]))
         words = (kept / RECORDING, "--expect", kept / "more.json", "--junit", kept.parent / "junit.xml")
-        assert packets(*words) == CONDITION
-        assert packets(*words, "--fail-on-diff") == CONDITION
-        (suite,) = ElementTree.parse(kept.parent / "junit.xml").getroot()
-        (failed,) = [case for case in suite if len(case)]
+        assert packets(*words) == packets(*words, "--fail-on-diff") == CONDITION
+        suite, (failed,) = suite_of(kept.parent / "junit.xml")
         assert failed[0].tag == "failure" and failed[0].get("message") == "missing" and suite.get("failures") == "1"
+
+
+Spoken = pytest.CaptureFixture[str]
+# Of a pcapng file: interface description, enhanced packet.
+INTERFACE, PACKET = 1, 6
+
+
+def classic(recording: Path) -> bytes:
+    """The frames of a recording as a classic pcap, as tcpdump would have written them."""
+    data, at, out = gzip.decompress(recording.read_bytes()), 0, b""
+    while at < len(data):
+        kind, length = struct.unpack_from("<II", data, at)
+        if kind == INTERFACE and not out:
+            out = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, struct.unpack_from("<H", data, at + 8)[0])
+        elif kind == PACKET:
+            high, low, caught, whole = struct.unpack_from("<IIII", data, at + 12)
+            seconds, ns = divmod((high << 32 | low), 1_000_000_000)
+            out += struct.pack("<IIII", seconds, ns, caught, whole) + data[at + 28 : at + 28 + caught]
+        at += length
+    return out
+
+
+@pytest.fixture
+def capture(home: Path) -> Path:
+    folder = home / "captures"
+    folder.mkdir()
+    (folder / "web.pcap").write_bytes(classic(FOLDER / RECORDING))
+    return folder / "web.pcap"
+
+
+def test_any_capture_becomes_a_fixture(capture: Path, capsys: Spoken) -> None:
+    assert packets(capture) == USAGE and "--adopt" in capsys.readouterr().err
+    assert packets("--adopt", capture) == DONE
+    assert capsys.readouterr().err == f"replay: kept as what is expected: {expected_of(capture)} (4 connections)\n"
+    lines = [json.loads(line) for line in expected_of(capture).read_text().splitlines()]
+    assert {line["schema"] for line in lines} == {"configtron.connection/1"} and lines[0]["file"] == "web.pcap"
+    for words in ((capture,), (capture.parent,), (capture.parent, "--fail-on-diff")):
+        assert packets(*words) == DONE
+        assert "4 of 4 connections are read the same again" in capsys.readouterr().out
+
+
+def test_lines_are_those_of_fingerprint_pcap(capture: Path, capsys: Spoken) -> None:
+    """So that output piped to a file can be compared with it too, wherever the capture lay."""
+    assert run(["-q", "fingerprint", "pcap", "-f", "jsonl", str(capture)]) == DONE
+    lines = capture.parent / "lines.jsonl"
+    lines.write_text(capsys.readouterr().out)
+    assert packets(capture, "--expect", lines) == DONE
+    lines.write_text(lines.read_text().replace('"mss":536', '"mss":537', 1))
+    assert packets(capture, "--expect", lines) == CONDITION
+
+
+def test_what_differs_is_shown_and_fails(capture: Path, capsys: Spoken) -> None:
+    assert packets("--adopt", capture) == DONE
+    expected = expected_of(capture)
+    first, second, *rest = expected.read_text().splitlines(keepends=True)
+    changed = json.loads(first)
+    changed["observations"]["icw"]["value"] = 11
+    strange = second.replace("10.11.96.6", "10.11.96.7")
+    expected.write_text("".join((json.dumps(changed) + "\n", strange, *rest)))
+    junit = capture.parent / "junit.xml"
+    assert packets(capture, "--junit", junit, "-f", "jsonl") == CONDITION
+    found = {line["trace"]: line for line in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert sorted(line["status"] for line in found.values()) == ["differs", "differs", "missing", "same", "same"]
+    (icw,) = [line for line in found.values() if line.get("differences", [{}])[0].get("name") == "icw"]
+    assert '"value":11' in icw["differences"][0]["recorded"] and '"value":10' in icw["differences"][0]["replayed"]
+    (suite,) = ElementTree.parse(junit).getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("5", "3")
+    assert packets(capture, "--update") == DONE and packets(capture) == DONE
+
+
+def test_what_is_expected_is_not_overwritten(capture: Path, capsys: Spoken) -> None:
+    assert packets("--adopt", capture.parent) == DONE
+    before = expected_of(capture).read_text()
+    assert packets("--adopt", capture) == USAGE and "--update renews it" in capsys.readouterr().err
+    assert expected_of(capture).read_text() == before
+
+
+def test_nothing_to_adopt(capture: Path, capsys: Spoken) -> None:
+    empty = capture.parent / "empty.pcap"
+    empty.write_bytes(capture.read_bytes()[:24])
+    assert packets("--adopt", empty) == NOTHING and "no TCP connection" in capsys.readouterr().err
+    assert not expected_of(empty).exists()
+    (capture.parent / "text").write_text("no capture")
+    for words in ((), (capture.parent / "text",), ("--update", capture), ("--junit", "x", capture)):
+        assert packets("--adopt", *words) == USAGE
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "[" * 100_000, '{"schema":"other"}', "\udcff"])
+def test_a_file_of_something_else_is_one_line(capture: Path, text: str, capsys: Spoken) -> None:
+    expected_of(capture).write_bytes(text.encode(errors="surrogateescape") + b"\n")
+    assert packets(capture) == USAGE
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1 and str(expected_of(capture)) in printed and "--adopt" in printed

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""`configtron replay sessions`: the same bits whatever the batch and after a kill; files as sources; studies."""
+"""`configtron replay sessions`: the same bits after a kill; files and worlds as sources; studies."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,20 +21,20 @@ from configtron.service.replay.capture_contexts import contexts_of
 from configtron.studies.registry import catalogue, sessions_run
 from configtron.studies.registry.sessions_run import SessionsOptions
 from configtron.studies.sim import simulation
+from configtron.studies.sim.session_job import Job, begin_job
 from configtron.studies.sim.simulation import ReplayPace, part
 from tests.support import ROOT
-from tests.support.learn_command import Typed, replayed, rows, typed
+from tests.support.learn_command import Typed, replayed, rows, shown
 
-__all__ = ["typed"]
 FIXTURES = ROOT / "fixtures"
+SMALL = ("replay", "sessions", "--tensor", "small.npz")
 
 
-@pytest.mark.slow
-def test_batches_do_not_show(typed: Typed) -> None:
-    one = replayed(typed, "--policy", "configtron", "--policy", "thompson", "--warm", "small.npz")
-    other = replayed(typed, "--policy", "configtron", "--policy", "thompson", "--warm", "small.npz", "--batch", 37)
-    assert one == other and len(one) == 2
-    assert replayed(typed, "--policy", "configtron", "--seed", 2) != one[:1]
+def declined(typed: Typed, says: str, *words: object) -> str:
+    """A command ends with a line that says this; what it prints on standard error before that is progress."""
+    code, out, err = typed(*words)
+    assert code == USAGE and out == "" and says in err.splitlines()[-1], (words, err)
+    return err
 
 
 def test_rows_say_how_sessions_fared(typed: Typed) -> None:
@@ -40,26 +43,12 @@ def test_rows_say_how_sessions_fared(typed: Typed) -> None:
     assert by["default", "all"]["gain"]["value"] == 0.0 and by["optimal", "all"]["median"]["value"] == 0.0
     assert [by["default", span]["sessions"] for span in ("first 1000", "all", "last half")] == [1000, 2500, 1250]
     assert by["optimal", "all"]["excess_ms"]["value"] < by["default", "all"]["excess_ms"]["low"]
-    code, out, err = typed("replay", "sessions", "--tensor", "small.npz", "--policy", "default", "--sessions", 50)
+    code, out, err = typed(*SMALL, "--policy", "default", "--sessions", 50)
     assert code == DONE and "default" in out and "replay default: 50 sessions in " in err
 
 
-@pytest.mark.slow
-def test_distortions_are_reported_and_clients_judged_by_what_happened(typed: Typed) -> None:
-    plain = replayed(typed, "--policy", "default", sessions=400)
-    bots = replayed(typed, "--policy", "default", "--distort", "bots", "--distort", "clocks", sessions=400)
-    assert 300 < bots[0]["sessions"] < 400 == plain[0]["sessions"]
-    assert bots[0]["excess_ms"]["value"] == pytest.approx(plain[0]["excess_ms"]["value"], rel=0.2)
-    learned = [replayed(typed, "--policy", "mab_nc", *how, sessions=400) for how in ((), ("--distort", "clocks"))]
-    assert learned[0] != learned[1]
-    code, _, err = typed("replay", "sessions", "--tensor", "small.npz", "--distort", "missing-cells")
-    assert code == USAGE and "thins the warm start, and there is none: name one with --warm" in err
-    code, _, err = typed("replay", "sessions", "--tensor", "small.npz", "--distort", "fog")
-    assert code == USAGE and "no distortion is called 'fog'" in err
-
-
 def test_phases_are_named_from_the_start_and_the_rate_is_over_all_of_them(typed: Typed) -> None:
-    *_, err = typed("replay", "sessions", "--tensor", "small.npz", "--policy", "default", "--sessions", 50, "--log")
+    *_, err = typed(*SMALL, "--policy", "default", "--sessions", 50, "--log")
     *phases, judging, total = err.splitlines()
     begun = ["making the world", "making the policy", "playing sessions", "keeping outcomes"]
     message = [line for line in phases if not line.startswith("log ")]
@@ -69,65 +58,39 @@ def test_phases_are_named_from_the_start_and_the_rate_is_over_all_of_them(typed:
     assert float(rate) <= 50 / max(float(whole) - 0.05, 0.001)
 
 
-@pytest.fixture
-def stepped(monkeypatch: pytest.MonkeyPatch) -> None:
+def paced(monkeypatch: pytest.MonkeyPatch, **more: Any) -> None:
     """Steps of 400 sessions on any machine: a clock that stands still measures no step as too long, not even one that
     may take no time."""
-    paced(monkeypatch, ReplayPace(step=400, look_s=0.0, clock=lambda: 0.0))
-
-
-def paced(monkeypatch: pytest.MonkeyPatch, pace: ReplayPace) -> None:
+    pace = ReplayPace(step=400, look_s=0.0, clock=lambda: 0.0, **more)
     monkeypatch.setattr(simulation, "part", partial(part, pace=pace))
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("stepped")
 def test_interrupted_and_resumed(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paced(monkeypatch)
     how = ("--policy", "mab_nc", "--policy", "bo_nc", "--log")
     whole = replayed(typed, *how)
-    looks = []
-
-    def asked() -> bool:
-        looks.append(1)
-        return len(looks) == 6
-
-    monkeypatch.setattr(signals, "stop_signals", lambda _: _Given(asked))
-    few = ("--tensor", "small.npz", "--sessions", 1500, "--classes", 5, "--update", 10, "-f", "jsonl")
-    code, out, err = typed("replay", "sessions", *few, *how)
+    looks = itertools.count(1)
+    monkeypatch.setattr(signals, "stop_signals", lambda _: nullcontext(lambda: next(looks) == 6))
+    few = ("--sessions", 1500, "--classes", 5, "--update", 10, "-f", "jsonl")
+    code, out, err = typed(*SMALL, *few, *how)
     assert code == INTERRUPTED and out == "" and "--resume 2" in err
     with Replays(tmp_path / "l.db") as book:
-        kept = book.replay()
-        assert (kept.id, kept.status, kept.parts) == (2, "interrupted", 1) and kept.state
-    code, out, _ = typed("replay", "sessions", "--resume", "-f", "jsonl")
-    assert code == DONE and rows(out) == whole
+        left = book.replay()
+        assert (left.id, left.status, left.parts) == (2, "interrupted", 1) and left.state
+    assert shown(typed, "replay", "sessions", "--resume") == whole
     with Outcomes(tmp_path / "l.db") as store:
         logs = [[(part.plt_ms.tolist(), part.decisions.propensity.tolist()) for part in store.batches(log.id)]
                 for log in store.logs()]  # fmt: skip
     assert len(logs) == 4 and logs[:2] == logs[2:]
-    assert typed("replay", "sessions", "--resume")[0] == USAGE
-    assert typed("replay", "sessions", "--resume", "2", "-f", "jsonl")[1] == out
-    assert typed("replay", "sessions", "--resume", "9")[0] == USAGE
-    assert typed("replay", "sessions", "--resume", "soon")[0] == USAGE
-    code, _, err = typed("replay", "sessions", "--resume", "2", "--sessions", 7)
-    assert code == USAGE and "leave --sessions out" in err
-
-
-class _Given:
-    """Stands for the signals: says by itself when to stop."""
-
-    def __init__(self, asked: object) -> None:
-        self.asked = asked
-
-    def __enter__(self) -> object:
-        return self.asked
-
-    def __exit__(self, *_: object) -> None:
-        pass
+    assert shown(typed, "replay", "sessions", "--resume", "2") == whole
+    for words, says in (((), ""), (("9",), ""), (("soon",), ""), (("2", "--sessions", 7), "leave --sessions out")):
+        declined(typed, says, "replay", "sessions", "--resume", *words)
 
 
 def test_states_are_kept_on_the_way(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a kill leaves is the last state kept: from there it goes on to the same end."""
-    paced(monkeypatch, ReplayPace(step=400, look_s=0.0, keep_s=0.0, price=0.0, clock=lambda: 0.0))
+    paced(monkeypatch, keep_s=0.0, price=0.0)
     states: list[str] = []
     monkeypatch.setattr(Replays, "keep", lambda book, number, state: states.append(state))
     whole = replayed(typed, "--policy", "configtron")
@@ -135,7 +98,7 @@ def test_states_are_kept_on_the_way(typed: Typed, tmp_path: Path, monkeypatch: p
     with Replays(tmp_path / "l.db") as book:
         number = book.begin(book.replay(1).config)
         book._connection.execute("UPDATE replay SET state = ? WHERE id = ?", (states[1], number))
-    assert rows(typed("replay", "sessions", "--resume", "-f", "jsonl")[1]) == whole
+    assert shown(typed, "replay", "sessions", "--resume") == whole
 
 
 @pytest.mark.slow
@@ -151,8 +114,7 @@ def test_files_are_sources(typed: Typed, tmp_path: Path) -> None:
         (row,) = replayed(typed, "--source", name, "--policy", "default", sessions=40)
         assert row["sessions"] == n
     (tmp_path / "s.csv").write_text(header + "\n1,192.0.2.0/24,nowhere,5000,80,0\n")
-    code, _, err = typed("replay", "sessions", "--tensor", "small.npz", "--source", "s.csv")
-    assert code == USAGE and "no site 'nowhere'" in err
+    declined(typed, "no site 'nowhere'", *SMALL, "--source", "s.csv")
 
 
 def test_a_capture_is_a_source(typed: Typed) -> None:
@@ -172,19 +134,10 @@ def test_a_capture_is_a_source(typed: Typed) -> None:
     idle = FIXTURES / "idle" / "off" / "trace.pcapng.gz"
     (row,) = replayed(typed, "--source", idle, "--policy", "default", sessions=40)
     assert row["sessions"] == 40
-    code, _, err = typed("replay", "sessions", "--tensor", "small.npz", "--source",
-                         FIXTURES / "options" / "bare" / "trace.pcapng.gz")  # fmt: skip
-    assert code == USAGE and "no client whose bandwidth" in err
-    code, _, err = typed("replay", "sessions", "--tensor", "small.npz", "--source", cut(FIXTURES))
-    # Behind the line of progress that comes first.
-    assert code == USAGE and len(err.strip().splitlines()) == 2
-
-
-def cut(folder: Path) -> Path:
-    """Bytes that begin as a capture's and are none."""
-    file = Path("cut.pcapng.gz")
-    file.write_bytes((folder / "idle" / "off" / "trace.pcapng.gz").read_bytes()[:30])
-    return file
+    declined(typed, "no client whose bandwidth", *SMALL, "--source", FIXTURES / "options" / "bare" / "trace.pcapng.gz")
+    # Bytes that begin as a capture's and are none; the line stands behind that of progress.
+    Path("cut.pcapng.gz").write_bytes(idle.read_bytes()[:30])
+    assert declined(typed, "", *SMALL, "--source", "cut.pcapng.gz").count("\n") == 2
 
 
 HEADER = b"at_s,prefix,site,bandwidth_kbps,rtt_ms,loss"
@@ -217,10 +170,8 @@ def test_a_spreadsheets_header_is_a_header(typed: Typed, tmp_path: Path, header:
 )
 def test_a_file_that_is_none_ends_in_one_line(typed: Typed, tmp_path: Path, data: bytes, says: str) -> None:
     (tmp_path / "x").write_bytes(data)
-    code, out, err = typed("replay", "sessions", "--tensor", "small.npz", "--source", "x", "--policy", "default")
-    first, _, error = err.partition("\n")
-    assert first == "replay: reading the world, and checking it"
-    assert code == USAGE and out == "" and error.count("\n") == 1 and "x" in error and says in error
+    first, error = declined(typed, says, *SMALL, "--source", "x", "--policy", "default").splitlines()
+    assert first == "replay: reading the world, and checking it" and "x" in error
 
 
 def test_networks_are_a_source(typed: Typed, tmp_path: Path) -> None:
@@ -228,34 +179,39 @@ def test_networks_are_a_source(typed: Typed, tmp_path: Path) -> None:
     (row,) = replayed(typed, "--source", "n.csv", "--policy", "default", sessions=300)
     assert row["sessions"] == 300
     (tmp_path / "n.csv").write_text("rtt_ms,bandwidth_kbps\n20,5\n")
-    code, _, err = typed("replay", "sessions", "--tensor", "small.npz", "--source", "n.csv")
-    assert code == USAGE and "the header lacks loss" in err and "at_s, prefix and site" in err
+    for says in ("the header lacks loss", "at_s, prefix and site"):
+        declined(typed, says, *SMALL, "--source", "n.csv")
 
 
 def test_a_file_that_changed_is_no_longer_the_same_world(typed: Typed, tmp_path: Path) -> None:
     replayed(typed, "--policy", "default", sessions=10)
+    again(tmp_path)
+    declined(typed, "small.npz: changed", "replay", "sessions", "--resume")
+
+
+def again(tmp_path: Path) -> None:
+    """The first replay is begun once more, and its tensor is another."""
     with Replays(tmp_path / "l.db") as book:
         book.begin(book.replay(1).config)
     (tmp_path / "small.npz").write_bytes(b"another")
-    code, _, err = typed("replay", "sessions", "--resume")
-    assert code == USAGE and "small.npz: changed" in err
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "says"),
     [
-        ("--policy", "best"),
-        ("--source", "nowhere"),
-        ("--tensor", "nowhere"),
-        ("--warm", "nowhere"),
-        ("--tensor", "small.npz", "--warm", "mis-specified"),
-        ("--update", "nan"),
-        ("--loss", "2"),
+        ("--policy best", "best"),
+        ("--source nowhere", "nowhere"),
+        ("--tensor nowhere", "nowhere"),
+        ("--warm nowhere", "nowhere"),
+        ("--tensor small.npz --warm mis-specified", "mis-specified"),
+        ("--update nan", "nan"),
+        ("--loss 2", "2"),
+        ("--distort fog", "no distortion is called 'fog'"),
+        ("--distort missing-cells", "thins the warm start, and there is none: name one with --warm"),
     ],
 )
-def test_impossible_options_are_refused_at_once(typed: Typed, tmp_path: Path, words: tuple[str, ...]) -> None:
-    code, out, err = typed("replay", "sessions", "--sessions", 20, *words)
-    assert code == USAGE and out == "" and err.strip()
+def test_impossible_options_are_refused_at_once(typed: Typed, tmp_path: Path, words: str, says: str) -> None:
+    declined(typed, says, "replay", "sessions", "--sessions", 20, *words.split())
     if (tmp_path / "l.db").exists():
         with Replays(tmp_path / "l.db") as book:
             with pytest.raises(BadInput, match="no replay"):
@@ -265,36 +221,24 @@ def test_impossible_options_are_refused_at_once(typed: Typed, tmp_path: Path, wo
 @pytest.mark.slow
 def test_a_study_is_reported_in_every_form(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("configtron.studies.sim.world.CONDITIONS", 40)
-    code, out, _ = typed(
-        "replay", "study", "knobs", "--tensor", "analytic", "--seeds", 2, "--html", "s.html", "-f", "jsonl"
-    )
-    printed = rows(out)
-    assert code == DONE and {row["study"] for row in printed} == {"knobs"} and {row["worlds"] for row in printed} == {2}
+    printed = shown(typed, "replay", "study", "knobs", "--tensor", "analytic", "--seeds", 2, "--html", "s.html")
+    assert {row["study"] for row in printed} == {"knobs"} and {row["worlds"] for row in printed} == {2}
     assert {row["row"]: row["paper"] for row in printed if row["column"] == "median excess"}["initcwnd"] == "second"
     assert all(row["low"] <= row["value"] <= row["high"] for row in printed)
     page = (tmp_path / "s.html").read_text()
     assert "CT Fig. 9" in page and "paper: median excess" in page
-    assert "<script" not in page and "http" not in _links(page)
-    again = typed("replay", "study", "--resume", "1", "-f", "jsonl")[1]
-    assert again == out
+    assert "<script" not in page and not re.search(r"\b(href|src)\S*http", page)
+    assert shown(typed, "replay", "study", "--resume", "1") == printed
     assert typed("replay", "study", "--resume", "1", "-f", "csv")[1].startswith("study,tensor,row,column,x,")
 
 
 def test_a_study_stands_on_a_tensor_that_was_brought(typed: Typed, tmp_path: Path) -> None:
-    how = ("knobs", "--tensor", "small.npz", "--seeds", 2, "--html", "s.html", "-f", "jsonl")
-    code, out, _ = typed("replay", "study", *how)
-    assert code == DONE and len(rows(out)) == 10 and "Tensor: small.npz" in (tmp_path / "s.html").read_text()
+    found = shown(typed, "replay", "study", "knobs", "--tensor", "small.npz", "--seeds", 2, "--html", "s.html")
+    assert len(found) == 10 and "Tensor: small.npz" in (tmp_path / "s.html").read_text()
     # A brought tensor is one world to a study of the tensor alone, with an interval of its own.
-    assert {row["worlds"] for row in rows(out)} == {1} and any(row["low"] < row["high"] for row in rows(out))
-    (tmp_path / "small.npz").write_bytes(b"another")
-    with Replays(tmp_path / "l.db") as book:
-        book.begin(book.replay(1).config)
-    code, _, err = typed("replay", "study", "--resume")
-    assert code == USAGE and "small.npz: changed" in err
-
-
-def _links(page: str) -> str:
-    return " ".join(word for word in page.split() if word.startswith(("href", "src")))
+    assert {row["worlds"] for row in found} == {1} and any(row["low"] < row["high"] for row in found)
+    again(tmp_path)
+    declined(typed, "small.npz: changed", "replay", "study", "--resume")
 
 
 def test_a_job_of_all_studies_has_a_part_for_each_world() -> None:
@@ -308,10 +252,78 @@ def test_a_job_of_all_studies_has_a_part_for_each_world() -> None:
 
 def test_an_unwritable_output_is_refused_before_the_run(typed: Typed) -> None:
     """Not after a study has run."""
-    page, table = (
-        ("study", "knobs", "--html", "nowhere/page.html"),
-        ("sessions", "--sessions", 50, "-o", "nowhere/rows"),
-    )
-    for words in (page, table):
-        code, out, err = typed("replay", *words)
-        assert code == USAGE and out == "" and "name a file that can be written" in err and "reading" not in err
+    for words in (("study", "knobs", "--html", "nowhere/page.html"),
+                  ("sessions", "--sessions", 50, "-o", "nowhere/rows")):  # fmt: skip
+        assert "reading" not in declined(typed, "name a file that can be written", "replay", *words)
+
+
+EXAMPLE = ROOT / "fixtures" / "worlds" / "versions.csv"
+FEW = ("--classes", 5, "--update", 10)
+
+
+@pytest.mark.slow
+def test_a_row_a_world_and_policy(typed: Typed) -> None:
+    files = ("--world", EXAMPLE, "--world", "small.npz", "--policy", "default", "--policy", "static")
+    code, out, err = typed("replay", "sessions", *files, "--sessions", 300, *FEW, "-f", "jsonl")
+    made = rows(out)
+    assert code == DONE and [(row["world"], row["policy"]) for row in made] == [
+        (str(EXAMPLE), "default"), (str(EXAMPLE), "static"), ("small.npz", "default"), ("small.npz", "static"),
+    ]  # fmt: skip
+    assert all(row["sessions"] == 300 for row in made)
+    assert made[1]["excess_ms"]["value"] < made[0]["excess_ms"]["value"]
+    assert "versions.csv: 1 cells without one load as under Default" in err
+    code, out, _ = typed("replay", "sessions", "--world", "small.npz", "--policy", "default", "--sessions", 50)
+    assert code == DONE and "small.npz" in out and "world" in out.splitlines()[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["npz", "csv"])
+def test_what_is_written_plays_alike(typed: Typed, tmp_path: Path, form: str) -> None:
+    made = ("--tensor", "small.npz", "--sessions", 400, "--seed", 3)
+    code, out, err = typed("replay", "sessions", "--world-out", f"w.{form}", *made)
+    assert code == DONE and out == "" and f"w.{form}" in err
+    back = ("--source", "w.sessions.csv") if form == "csv" else ()
+    how = ("--policy", "mab_nc", "--seed", 3, *FEW)
+    worlds = ("--world", f"w.{form}", *back), made[:4]
+    ours, before = (shown(typed, "replay", "sessions", *world, *how)[0] for world in worlds)
+    assert ours.pop("world") == f"w.{form}" and ours["sessions"] == 400
+    if form == "npz":
+        assert ours == before
+    assert ours["excess_ms"]["value"] == pytest.approx(before["excess_ms"]["value"], rel=0.2)
+
+
+@pytest.mark.slow
+def test_a_file_of_a_world_is_cut_or_taken_whole(typed: Typed) -> None:
+    typed("replay", "sessions", "--world-out", "w.npz", "--tensor", "small.npz", "--sessions", 120)
+    for asked, had in (((), 120), (("--sessions", 70), 70), (("--sessions", 500), 120)):
+        (made,) = shown(typed, "replay", "sessions", "--world", "w.npz", "--policy", "default", *asked, *FEW)
+        assert made["sessions"] == had
+
+
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        (("--world", "absent.csv"), "absent.csv"),
+        (("--world", "bad.csv"), "bad.csv: the header lacks"),
+        (("--world", "small.npz", "--tensor", "analytic"), "leave --tensor out"),
+        (("--world", "small.npz", "--rate", "3"), "leave --rate out"),
+        (("--world", "small.npz", "--world", "small.npz", "--world-out", "x.npz"), "one world"),
+        (("--world-out", "x.txt"), ".npz or .csv"),
+        (("--world-out", "x.npz", "--policy", "default"), "leave --policy out"),
+        (("--world-out", "no/such/x.npz", "--tensor", "small.npz", "--sessions", "5"), "no/such/x.npz"),
+    ],
+)
+def test_what_cannot_be_is_one_line(typed: Typed, tmp_path: Path, words: tuple[str, ...], printed: str) -> None:
+    (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
+    declined(typed, printed, "replay", "sessions", *words)
+
+
+def test_a_replay_begun_before_there_were_worlds_goes_on(typed: Typed, tmp_path: Path) -> None:
+    options = simulation.SessionOptions(tensor="small.npz", count=60, classes=5)
+    form = simulation.origins_of(options)[0].form()
+    del form["world"], form["distort"]
+    how = {"interval_s": 10.0, "delay_s": 5.0, "pops": "global", "batch": 50, "keep_log": False}
+    with Replays(tmp_path / "l.db") as book:
+        begin_job(book, Job(simulation.KIND, {"origin": form, "policies": ["default"], **how}, 1))
+    (found,) = shown(typed, "replay", "sessions", "--resume")
+    assert found["sessions"] == 60 and "world" not in found

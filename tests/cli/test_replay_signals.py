@@ -20,9 +20,8 @@ from configtron.model.errors import DONE, INTERRUPTED
 from configtron.studies.registry import sessions_run
 from configtron.studies.sim import simulation
 from tests.support import ROOT
-from tests.support.learn_command import Typed, replayed, typed
-
-__all__ = ["typed"]
+from tests.support.learn_command import Typed, replayed
+from tests.support.waiting import until
 
 
 @pytest.mark.slow
@@ -32,9 +31,15 @@ def test_a_signal_stops_it_where_it_can_go_on(typed: Typed, tmp_path: Path) -> N
                "--update", "0.2", "-f", "jsonl"]  # fmt: skip
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
                              env={**os.environ, "PYTHONPATH": str(ROOT)})  # fmt: skip
-    while not _begun(tmp_path / "s.db"):
-        assert child.poll() is None
-        time.sleep(0.02)
+
+    def begun() -> bool:
+        try:
+            with Replays(tmp_path / "s.db", read_only=True) as book:
+                return bool(book.replay())
+        except Exception:  # it is being made
+            return child.poll() is not None
+
+    until(begun)
     child.send_signal(signal.SIGTERM)
     out, err = child.communicate()
     assert child.returncode in (INTERRUPTED, DONE, -signal.SIGTERM) and "Traceback" not in err
@@ -89,13 +94,3 @@ def test_a_slow_policy_is_looked_at_more_often(typed: Typed, monkeypatch: pytest
     monkeypatch.setattr(simulation.Replay, "run", noted)
     assert replayed(typed, "--policy", "mab_nc") == whole
     assert steps[:4] == [400, 200, 100, 50] and steps[-1] == 1
-
-
-def _begun(path: Path) -> bool:
-    if not path.exists():
-        return False
-    try:
-        with Replays(path, read_only=True) as book:
-            return bool(book.replay())
-    except Exception:  # it is being made
-        return False

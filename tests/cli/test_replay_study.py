@@ -17,7 +17,7 @@ from configtron.model.errors import CONDITION, DONE, NOTHING, PARTIAL, USAGE
 from configtron.studies import lessons
 from configtron.studies.output.results import ABSENT, HOLDS, Evaluated, Fact, Table
 from configtron.studies.registry import listing
-from configtron.studies.registry.kinds import NEEDS, Arguments, PartsProgress
+from configtron.studies.registry.kinds import Arguments, PartsProgress
 from tests.support import ROOT
 from tests.support.lab import pretended_guest as pretend
 
@@ -26,10 +26,8 @@ TENSOR = str(ROOT / "fixtures" / "tensor" / "smoke.npz")
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No settings of the user who runs the tests."""
-    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
+def alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
 
 
 def study(*words: str) -> int:
@@ -98,35 +96,6 @@ def test_a_measurement_that_is_under_way(tmp_path: Path, capsys: Spoken, monkeyp
         assert ("no condition is measured yet" in message.err) == (not left)
 
 
-def test_a_tensor_of_few_published_networks_names_what_it_lacks(capsys: Spoken) -> None:
-    assert study("heterogeneity", "--tensor", TENSOR, "-f", "jsonl") == PARTIAL
-    about, *lines = map(json.loads, capsys.readouterr().out.splitlines())
-    assert about["missing"] == "not in the tensor: 44 of 46 conditions, site reference, site shop"
-    assert {line["row"]["condition"] for line in lines if line.get("table") == "conditions"} == {
-        "hotcloud:1/150/2.5", "hotcloud:5/150/2.5",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["cat"], "'cat'"),
-        ([], "--list shows them"),
-        (["hotcloud", "--measurement", "1"], "no measurement; configtron learn measure makes one"),
-        (["hotcloud", "--tensor", "/nowhere.npz"], "/nowhere.npz: No such file"),
-        (["hotcloud", "--tensor", str(ROOT / "README.md")], "no PLT-tensor"),
-        (["hotcloud", "--tensor", TENSOR, "--measurement", "1"], "leave --measurement out"),
-        (["lessons", "--tensor", TENSOR], "for studies of a tensor"),
-        (["hotcloud", "--tensor", TENSOR, "--html", "/nowhere/x.html"], "/nowhere/x.html: No such file"),
-        (["hotcloud", "--tensor", TENSOR, "-o", "/nowhere/x"], "/nowhere/x: No such file"),
-    ],
-)
-def test_mistakes_are_one_line(words: list[str], complaint: str, capsys: Spoken) -> None:
-    assert study(*words) == USAGE
-    out, err = capsys.readouterr()
-    assert out == "" and complaint in err.splitlines()[-1] and "Traceback" not in err
-
-
 def pretended(given: Arguments, facts: tuple[Fact, ...], missing: str = "") -> Evaluated:
     given.progress(PartsProgress(1, 2, "one"))
     (given.folder / "kept").write_text("x")
@@ -147,15 +116,8 @@ def pretended(given: Arguments, facts: tuple[Fact, ...], missing: str = "") -> E
         ((), "all", [], NOTHING),
     ],
 )
-def test_exit_codes(
-    facts: tuple[Fact, ...],
-    missing: str,
-    words: list[str],
-    code: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Spoken,
-) -> None:
+def test_exit_codes(facts: tuple[Fact, ...], missing: str, words: list[str], code: int, tmp_path: Path,
+                    monkeypatch: pytest.MonkeyPatch, capsys: Spoken) -> None:  # fmt: skip
     seen: list[Arguments] = []
 
     def ran(given: Arguments) -> Evaluated:
@@ -171,30 +133,10 @@ def test_exit_codes(
     assert ("2 different softwares" in capsys.readouterr().err) == bool(facts)
 
 
-def test_the_list_names_every_study_and_its_paper(capsys: Spoken) -> None:
-    assert study("--list", "-f", "jsonl") == DONE
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row["study"] for row in rows] == list(listing.names())
-    assert all(row["paper"] and row["about"] and row["duration"] and row["needs"] in NEEDS for row in rows)
+def test_the_list_is_a_table_too(capsys: Spoken) -> None:
     assert study("--list") == DONE
     table = capsys.readouterr().out
     assert [name for name in listing.names() if name not in table] == []
-
-
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["hotcloud", "knobs"], "print different tables"),
-        (["knobs", "-j", "2"], "leave --jobs out"),
-        (["knobs", "--measurement", "1"], "leave --measurement out"),
-        (["lessons", "--seeds", "2"], "leave --seeds out"),
-        (["--list", "--smoke"], "leave --smoke out"),
-        (["--resume", "1", "--smoke"], "leave --smoke out"),
-    ],
-)
-def test_options_of_another_kind_are_refused(words: list[str], complaint: str, capsys: Spoken) -> None:
-    assert study(*words) == USAGE
-    assert complaint in capsys.readouterr().err
 
 
 def test_interrupted_studies_are_resumed_by_their_own_command(tmp_path: Path, capsys: Spoken) -> None:

@@ -16,34 +16,12 @@ from click.shell_completion import ShellComplete
 from configtron.cli.outermost import run
 from configtron.cli.root import root
 from configtron.db.store import Store
-from configtron.model.errors import DONE, USAGE
+from configtron.model.errors import DONE
 from configtron.service.campaign.tally import RunTally
-from tests.support.learn_command import Typed, filled, typed
+from tests.support.learn_command import Typed
 
-__all__ = ["filled", "typed"]
 Spoken = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("words", "meant"),
-    [(("prob",), "probe"), (("tune", "aply"), "apply"), (("learn", "polices"), "policies"),
-     (("replay", "session"), "sessions"), (("fingerprint", "pacp"), "pcap"), (("probe", "shwo"), "show")],
-)  # fmt: skip
-def test_the_nearest_command_is_named(words: tuple[str, ...], meant: str, capsys: Spoken) -> None:
-    assert run(list(words)) == USAGE
-    assert f"Did you mean '{meant}'?" in capsys.readouterr().err
-
-
-def test_where_none_is_near_all_are_named(capsys: Spoken) -> None:
-    assert run(["replay", "xyz"]) == USAGE
-    assert "There is: packets, sessions, study." in capsys.readouterr().err
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def offered(*words: str, begun: str = "") -> list[str]:
@@ -97,7 +75,7 @@ def test_profiles_prefixes_and_knobs_are_completed(home: Path) -> None:
     ("words", "schema", "first"),
     [
         (("lists",), "configtron.lists/1", ("list", "alexa-top1k")),
-        (("lists", "alexa-top1k"), "configtron.targets/1", ("host", "")),
+        (("lists", "@alexa-top1k"), "configtron.targets/1", ("host", "")),
         (("regions",), "configtron.regions/1", ("name", "here")),
     ],
 )
@@ -112,19 +90,6 @@ def test_lists_speak_every_form(words: tuple[str, ...], schema: str, first: tupl
     assert lines == rows
     name, value = first
     assert rows[0][name] == plain[0].split("\t")[0] == (value or plain[0])
-
-
-def test_a_report_that_cannot_be_written_is_named_before_anything_is_played(home: Path, capsys: Spoken) -> None:
-    file = home / "none" / "x.xml"
-    assert run(["replay", "packets", str(home), "--junit", str(file)]) == USAGE
-    printed = capsys.readouterr()
-    assert printed.out == "" and str(file) in printed.err
-
-
-def test_no_database_of_watches_names_what_makes_one(home: Path, capsys: Spoken) -> None:
-    assert run(["--db", str(home / "none.db"), "fingerprint", "contexts"]) == USAGE
-    printed = capsys.readouterr().err
-    assert "fingerprint live` and `socket` make it" in printed and "probe" not in printed
 
 
 def test_a_target_that_may_not_be_probed_is_no_connection_without_answer() -> None:

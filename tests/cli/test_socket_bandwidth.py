@@ -7,7 +7,10 @@ import json
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,64 +32,55 @@ def is_settable(control: bytes) -> bool:
     return True
 
 
-CONTROLS = list(filter(is_settable, (b"reno", b"cubic", b"bbr")))
+@pytest.fixture(params=list(filter(is_settable, (b"reno", b"cubic", b"bbr"))))
+def ends(request: pytest.FixtureRequest) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Client and server of a connection under a congestion control."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+        server.accept()[0] as peer,
+    ):
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, request.param)
+        yield client, peer
 
 
-def row_of(port: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
-    words = ["--db", str(folder / "x.db"), "fingerprint", "socket", "--port", str(port), "-f", "jsonl"]
-    assert run(words) == DONE
+def row_of(peer: socket.socket, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    port = str(peer.getsockname()[1])
+    assert run(["--db", str(folder / "x.db"), "fingerprint", "socket", "--port", port, "-f", "jsonl"]) == DONE
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     (row,) = [row for row in rows if row["schema"].startswith("configtron.context/") and row["way"] == "out"]
-    return row
+    return dict(row)
 
 
-@pytest.mark.parametrize("control", CONTROLS)
 def test_a_small_page_says_nothing_of_the_path(
-    control: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ends: tuple[socket.socket, socket.socket], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.create_connection(server.getsockname()) as client,
-        server.accept()[0] as peer,
-    ):
-        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control)
-        peer.sendall(b"x" * 186)
-        assert client.recv(1000)
-        row = row_of(server.getsockname()[1], tmp_path, capsys)
-    context = row["context"]
-    assert isinstance(context, dict) and context.get("bandwidth_kbps") is None
-    assert isinstance(row["unknown"], dict) and row["unknown"]["bandwidth_kbps"] == "too-short"
+    client, peer = ends
+    peer.sendall(b"x" * 186)
+    assert client.recv(1000)
+    row = row_of(peer, tmp_path, capsys)
+    assert row["context"].get("bandwidth_kbps") is None and row["unknown"]["bandwidth_kbps"] == "too-short"
 
 
-@pytest.mark.parametrize("control", CONTROLS)
 def test_a_paced_flow_is_bounded_by_its_pace(
-    control: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ends: tuple[socket.socket, socket.socket], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.create_connection(server.getsockname()) as client,
-        server.accept()[0] as peer,
-    ):
-        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control)
-        peer.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, PACE)
-        over = threading.Event()
+    client, peer = ends
+    peer.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, PACE)
+    over = threading.Event()
 
-        def send() -> None:
-            while not over.is_set():
-                peer.sendall(bytes(1 << 16))
+    def repeat(work: Callable[[], object]) -> None:
+        while not over.is_set():
+            with suppress(OSError):  # the other one ended first
+                work()
 
-        def receive() -> None:
-            while not over.is_set():
-                client.recv(1 << 20)
-
-        threads = [threading.Thread(target=work, daemon=True) for work in (send, receive)]
-        for thread in threads:
-            thread.start()
-        time.sleep(1.0)
-        row = row_of(server.getsockname()[1], tmp_path, capsys)
-        over.set()
-        for thread in threads:
-            thread.join(2)
-    context = row["context"]
-    assert isinstance(context, dict) and context["bandwidth_kbps"] <= PACE * 8 / 1e3
-    assert row["bounded"] is True
+    works: tuple[Callable[[], object], ...] = (lambda: peer.sendall(bytes(1 << 16)), lambda: client.recv(1 << 20))
+    threads = [threading.Thread(target=repeat, args=(work,), daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    time.sleep(1.0)
+    row = row_of(peer, tmp_path, capsys)
+    over.set()
+    for thread in threads:
+        thread.join(2)
+    assert row["context"]["bandwidth_kbps"] <= PACE * 8 / 1e3 and row["bounded"] is True

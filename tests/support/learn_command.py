@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from configtron.cli.outermost import run
+from configtron.db.outcomes import Outcomes
+from configtron.model.errors import DONE, USAGE
 from configtron.model.tensor import write
 from tests.support.worlds import small_tensor
 
@@ -36,6 +38,33 @@ def typed(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 def rows(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
+
+
+def shown(typed: Typed, *words: object) -> list[dict[str, Any]]:
+    """The rows of a command that succeeds."""
+    code, out, err = typed(*words, "-f", "jsonl")
+    assert code == DONE, err
+    return rows(out)
+
+
+def refused(typed: Typed, says: str, *words: object) -> None:
+    """A command ends in one line that says this, and prints nothing."""
+    code, out, err = typed(*words)
+    assert (code, out, err.count("\n")) == (USAGE, "", 1) and says in err, (words, err)
+
+
+def brought(typed: Typed, outcomes: Iterable[object]) -> None:
+    """Import outcomes as a log."""
+    Path("o.jsonl").write_text("".join(json.dumps(one) + "\n" for one in outcomes))
+    assert typed("learn", "import", "o.jsonl")[0] == DONE
+
+
+def kept(folder: Path, name: str) -> tuple[str, str, list[object]]:
+    """State, recipe and decisions of a saved policy."""
+    with Outcomes(folder / "l.db") as store:
+        found = store.learner(name)
+        assert found is not None
+        return found.state, found.recipe, list(store.decisions(name))
 
 
 def replayed(typed: Typed, *words: object, sessions: int = 1500) -> list[dict[str, Any]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The verb `fingerprint`: its commands, one a file."""
+"""The verb `fingerprint` and its commands."""
 
 from __future__ import annotations
 

@@ -43,8 +43,7 @@ def pcap(files: tuple[str, ...], form: str, output_file: str, servers: bool, str
             found = reading.batches(knobs_in(form))
             write_connections(found, reading.files, form, out, color=settings().color)
     say(counted(reading.counts))
-    for text in reading.warnings():
-        say(f"configtron: {text}")
+    say(*(f"configtron: {text}" for text in reading.warnings()))
     if not reading.counts["connections"]:
         return NOTHING
     return DONE if reading.is_whole else PARTIAL

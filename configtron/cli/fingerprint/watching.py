@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -35,7 +34,7 @@ watch_options = with_options(
     output_option,
     span_option,
     click.option("--access-log", type=INPUT_FILE, help="Log of a web server (combined format), for devices."),
-    places_option(", for ASN or country; may be repeated."),
+    places_option(", for ASN or country; may be repeated.", "databases"),
 )  # fmt: skip
 
 
@@ -60,13 +59,13 @@ def exit_code(done: WatchResult) -> int:
 @click.option("-i", "--interface", required=True, metavar="IFACE", callback=interface_name,
               help="Listen on this interface; needs root.")  # fmt: skip
 @watch_options
-@click.option("--filter", "only", metavar="EXPRESSION", help="Only these packets, in tcpdump's words: 'port 443'.")
+@click.option("--filter", "expression", default="", metavar="EXPRESSION",
+              help="Only these packets, in tcpdump's words: 'port 443'.")  # fmt: skip
 @click.option("--window", "window_s", type=Finite(min=0.1), default=5.0, show_default=True, metavar="SECONDS",
               help="How often connections that ended or fell idle are reported.")  # fmt: skip
 @click.option("--connections", is_flag=True,
               help="Print connections as `fingerprint pcap` does, not contexts; needs -f jsonl or csv.")  # fmt: skip
-def live(interface: str, form: str, output_file: str, span_s: float | None, access_log: Path | None,
-         places: tuple[Path, ...], only: str | None, window_s: float, connections: bool) -> int:  # fmt: skip
+def live(form: str, output_file: str, connections: bool, **given: Any) -> int:
     """Watch an interface: what its connections show of their clients' networks.
 
     128 bytes of each TCP packet are read, no packet is sent. A connection is reported when it has ended or is idle,
@@ -78,9 +77,9 @@ def live(interface: str, form: str, output_file: str, span_s: float | None, acce
     from configtron.report.connections import ConnectionLines
     from configtron.service import capture
 
-    options = capture.LiveOptions(interface, only or "", window_s, span_s, access_log, places)
+    options = capture.LiveOptions(**given)
     with watch_outputs(form, output_file, silent=connections) as (to, display):
-        lines = ConnectionLines(form, interface)
+        lines = ConnectionLines(form, options.interface)
         printed = (lambda found: lines.write(found, display.out)) if connections else None
         done = capture.watch_interface(options, to, printed)
     return exit_code(done)
@@ -92,8 +91,7 @@ def live(interface: str, form: str, output_file: str, span_s: float | None, acce
 @click.option("--follow", is_flag=True, help="Go on: each connection when it ends, open ones now and then.")
 @click.option("--every", "every_s", type=Finite(min=0.1), default=10.0, show_default=True, metavar="SECONDS",
               help="How often open connections are reported while following.")  # fmt: skip
-def socket(form: str, output_file: str, span_s: float | None, access_log: Path | None, places: tuple[Path, ...],
-           ports: tuple[int, ...], follow: bool, every_s: float) -> int:  # fmt: skip
+def socket(form: str, output_file: str, **given: Any) -> int:
     """Ask the kernel about this host's TCP connections (tcp_info), and report contexts of their clients.
 
     Columns: docs/fingerprint.md. Contexts are stored with the client's prefix, not its address. With --follow or --for,
@@ -102,7 +100,5 @@ def socket(form: str, output_file: str, span_s: float | None, access_log: Path |
     """
     from configtron.service import capture
 
-    options = capture.SocketOptions(ports, follow, every_s, span_s, access_log, places)
     with watch_outputs(form, output_file) as (to, _):
-        done = capture.watch_sockets(options, to)
-    return exit_code(done)
+        return exit_code(capture.watch_sockets(capture.SocketOptions(**given), to))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The verb `learn`: its commands, one a file."""
+"""The verb `learn` and its commands."""
 
 from __future__ import annotations
 

@@ -55,8 +55,7 @@ def import_(file: BinaryIO, kind: str | None, **how: Any) -> int:
 
     name = file.name.encode(errors="backslashreplace").decode()  # a file's name may be no text
     found = import_file(file, name, ImportOptions(settings().db, kind=kind or "", **how), event_lines())
-    for line in found.lines():
-        say(line)
+    say(*found.lines())
     if found.refused:
         raise BadInput(found.refused)
     return NOTHING if not found.stored else PARTIAL if found.reading.bad else DONE

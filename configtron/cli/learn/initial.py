@@ -39,8 +39,7 @@ def train(files: tuple[Path, ...], places: tuple[Path, ...]) -> int:
     from configtron.service.learning import initial
 
     found = initial.train_initial(initial.InitialOptions(settings().db, files, places))
-    for line in found.lines():
-        say(line)
+    say(*found.lines())
     return DONE if found.learned else NOTHING
 
 

@@ -67,8 +67,7 @@ def measure(fail_on_unknown: bool, tensor: Path | None, status_updates_file: Pat
         found = measuring.fill(options, progress)
     with opened(output_file) as out:
         tally, lines = measured.show_cells(options.db, found, lambda cells: write_cells(form, cells, out), tensor)
-    for line in lines:
-        say(line)
+    say(*lines)
     code = tally.code(found.layout.cells, fail_on_unknown=fail_on_unknown)
     return INTERRUPTED if found.status == measuring.STOPPED else code
 

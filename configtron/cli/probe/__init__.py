@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The verb `probe`: its commands, one a file."""
+"""The verb `probe` and its commands."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -86,8 +87,7 @@ def resolve(words: tuple[str, ...], files: tuple[Path, ...], output: Path, resol
 @click.option("-c", "--concurrency", type=click.IntRange(min=1), default=1000, show_default=True,
               help="Targets under way at once.")  # fmt: skip
 @form_options
-def plan(form: str, output_file: str, targets: int, vantages: int, tests: tuple[str, ...], profile: str,
-         rate_per_s: float, concurrency: int) -> None:  # fmt: skip
+def plan(form: str, output_file: str, **given: Any) -> None:
     """Show packets, bytes, hours and disk of a campaign, by unit costs that were measured in the lab.
 
     \b
@@ -96,9 +96,8 @@ def plan(form: str, output_file: str, targets: int, vantages: int, tests: tuple[
     from configtron.report.campaign_cost import write_cost
     from configtron.service import campaign
 
-    options = campaign.PlanOptions(targets, vantages, profile, tests, rate_per_s, concurrency)
     with opened(output_file) as out:
-        write_cost(campaign.campaign_cost(options), form, out)
+        write_cost(campaign.campaign_cost(campaign.PlanOptions(**given)), form, out)
 
 
 @click.command()

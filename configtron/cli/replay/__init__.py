@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The verb `replay`: its commands, one a file."""
+"""The verb `replay` and its commands."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -50,12 +49,12 @@ def packets(files: tuple[Path, ...], run: int | None, expect: Path | None, adopt
         if run is not None or expect is not None or update or junit is not None:
             raise BadInput("--adopt takes captures and nothing else: no --run, --expect, --update or --junit")
         lines, any_connection = replay.adopt_in(files, missing)
-        _say(lines)
+        say(*(f"replay: {line}" for line in lines))
         return DONE if any_connection else NOTHING
     can_be_written(junit, output_file)
     options = replay.PacketOptions(files, run, expect, update, jobs or 0)
     found = replay.replay_packets(options, settings().db, progress=replay.PlayLines(say), lacks=missing)
-    _say(f"kept as what is expected: {path}" for path in found.updated)
+    say(*(f"replay: kept as what is expected: {path}" for path in found.updated))
     if not found.played:
         say("replay: no probe to play: recordings are the .pcapng files (also gz) that `configtron probe` writes")
     with opened(output_file) as out:
@@ -64,8 +63,3 @@ def packets(files: tuple[Path, ...], run: int | None, expect: Path | None, adopt
         with opened(junit) as out:
             results.write_junit(found.played, out)
     return found.exit_code(update=update)
-
-
-def _say(lines: Iterable[str]) -> None:
-    for line in lines:
-        say(f"replay: {line}")

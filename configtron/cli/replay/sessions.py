@@ -29,7 +29,8 @@ def sessions(resume: str | None, world_out: str | None, form: str, output_file: 
     """
     if given["worlds"]:
         flags.take_world(given)
-
+    # Of a world's file, as many as it has.
+    given["count"] = given["count"] or (0 if given["worlds"] else flags.SESSIONS)
     can_be_written(output_file)
     # The simulator's modules alone take a second.
     say("replay: reading the world, and checking it")
@@ -39,7 +40,7 @@ def sessions(resume: str | None, world_out: str | None, form: str, output_file: 
     from configtron.studies.sim import simulation
     from configtron.studies.sim.session_job import run_job
 
-    options = replay.SessionOptions(**_sized(given))
+    options = replay.SessionOptions(**given)
     if world_out is not None:
         check_alone(flags.BESIDE_WORLD_OUT, "--world-out plays nothing")
         replay.export_world(simulation.origins_of(options), world_out, say)
@@ -54,9 +55,3 @@ def sessions(resume: str | None, world_out: str | None, form: str, output_file: 
         return INTERRUPTED
     write_rows(form, output_file, *session_table(done.found, form), LEARNING)
     return DONE
-
-
-def _sized(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a world, with how many sessions are meant: of a world's file, as many as it has."""
-    count = given["count"] or (0 if given["worlds"] else flags.SESSIONS)
-    return given | {"count": count}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -18,9 +18,6 @@ from configtron.linux.signals import stop_signals, terminated
 from configtron.model.choices import SESSIONS
 from configtron.model.errors import DONE, INTERRUPTED, BadInput
 from configtron.report.files import can_be_written
-
-if TYPE_CHECKING:
-    from configtron.studies.sim.session_job import Job
 
 STUDY_LIST_COLUMNS = ("study", "needs", "paper", "about", "duration")
 
@@ -40,7 +37,7 @@ def study(names: tuple[str, ...], listed: bool, every: tuple[str, ...], resume: 
         return _write_list(given["form"], given["output_file"])
     if resume is not None:
         check_alone(flags.OF_RESUME, "--resume continues with the options that the job began with")
-        return _run_sessions(None, resume, given)
+        return _sessions_study((), resume, given)
     if not names and not every:
         raise BadInput("name a study: configtron replay study --list shows them")
     from configtron.studies.registry.catalogue import chosen
@@ -48,7 +45,7 @@ def study(names: tuple[str, ...], listed: bool, every: tuple[str, ...], resume: 
     found, sessions = chosen(names, every)
     needs = f"{found[0]} needs {SESSIONS if sessions else 'no simulated sessions'}"
     check_alone(flags.OF_SESSIONS if sessions else flags.OF_CLAIMS, needs)
-    return (_sessions_study if sessions else _claims_study)(found, given)
+    return _sessions_study(found, "", given) if sessions else _claims_study(found, given)
 
 
 def _write_list(form: str, output_file: str) -> int:
@@ -79,19 +76,12 @@ def _claims_study(names: Sequence[str], given: dict[str, Any]) -> int:
     return claims_run.exit_code(found, fail_on_absent=given["fail_on_absent"])
 
 
-def _sessions_study(names: Sequence[str], given: dict[str, Any]) -> int:
-    from configtron.studies.registry import sessions_run
-
+def _sessions_study(names: Sequence[str], resume: str, given: dict[str, Any]) -> int:
     can_be_written(given["html"], given["output_file"])
-    job = sessions_run.job_of(names, sessions_run.options_of(**given), say)
-    return _run_sessions(job, "", given)
-
-
-def _run_sessions(job: Job | None, resume: str, given: dict[str, Any]) -> int:
     from configtron.studies.output import written
     from configtron.studies.registry import sessions_run
 
-    can_be_written(given["html"], given["output_file"])
+    job = sessions_run.job_of(names, sessions_run.options_of(**given), say) if names else None
     with stop_signals(say) as stopping:
         done = sessions_run.run(settings().db, job, resume, event_lines(closing=False), stopping)
     if done.cancelled:

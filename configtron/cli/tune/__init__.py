@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The verb `tune`: its commands, one a file."""
+"""The verb `tune` and its commands."""
 
 from __future__ import annotations
 

@@ -37,8 +37,7 @@ def plan(form: str, output_file: str, everything: bool, **_: object) -> None:
         refused = report.profiles
         write(columns, plan_rows(report.planned, place(), form, everything=everything, refused=refused))
     say(plan_summary(report.planned, report.profiles))
-    for line in obstacle_lines(report):
-        warn(line)
+    warn(*obstacle_lines(report))
     if report.refused:
         raise Refused(report.refused)
 
@@ -65,8 +64,7 @@ def apply(plan: Path | None, form: str, output_file: str, lease_s: float, keep: 
     with rows_to(form, output_file) as write:
         applied = lease.apply(lease_options(), lease_s=0.0 if keep else lease_s, plan_file=plan, on_notice=show_notice)
         write(rows.APPLY_COLUMNS, rows.apply_rows(applied))
-    for line in rows.apply_lines(applied):
-        say(line)
+    say(*rows.apply_lines(applied))
     return NOTHING if applied.lost else DONE
 
 

@@ -29,8 +29,7 @@ def status(form: str, output_file: str, **_: object) -> None:
     options = lease_options()
     report = lease.status(options)
     write_rows(form, output_file, rows.STATUS_COLUMNS, rows.status_rows(report, options.place, form))
-    for line in rows.status_lines(report):
-        say(line)
+    say(*rows.status_lines(report))
 
 
 @click.command()
@@ -64,6 +63,5 @@ def verify(form: str, output_file: str) -> int:
     found = rows.difference_rows(report)
     unasked = rows.unasked_rows(report) if form == "jsonl" else ()
     write_rows(form, output_file, rows.VERIFY_COLUMNS, [*found, *unasked])
-    for line in rows.verify_lines(report, len(found)):
-        say(line)
+    say(*rows.verify_lines(report, len(found)))
     return CONDITION if found else DONE if report.transactions else NOTHING

@@ -34,12 +34,10 @@ def rollback(form: str, output_file: str, last: bool, keep: bool, **_: object) -
         done = lease.keep(options) if keep else lease.rollback(options, last=last, on_notice=show_notice)
         found = list(rows.rollback_rows(done))
         write(rows.ROLLBACK_COLUMNS, found)
-    for line in rows.follow_lines(done):
-        say(line)
+    say(*rows.follow_lines(done))
     if done.failed:
         raise Mismatch("; ".join(done.failed) + "; see: configtron tune status")
-    for line in rows.rollback_lines(done, anything=bool(found)):
-        say(line)
+    say(*rows.rollback_lines(done, anything=bool(found)))
 
 
 @click.command()
@@ -58,8 +56,7 @@ def recover(form: str, output_file: str) -> int:
         write(rows.RECOVER_COLUMNS, rows.recover_rows(done))
     if not done.ended and not done.left:
         say("nothing to recover")
-    for line in rows.recover_lines(done):
-        warn(line)
+    warn(*rows.recover_lines(done))
     return NOTHING if done.left else DONE
 
 

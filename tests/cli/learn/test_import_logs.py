@@ -30,10 +30,8 @@ from configtron.model.tuning import Place, Rules
 from configtron.service.learning.importing import BATCH
 from configtron.tune.journal import KEPT, LEASED, UNDOING, UNDONE, WRITING, Transaction
 from tests.support import ROOT
-from tests.support.learn_command import Typed, typed
+from tests.support.learn_command import Typed, shown
 from tests.support.mmdb import database
-
-__all__ = ["typed"]
 
 LOGS = Path(__file__).parent / "logs"
 AGENT = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605 Version/17.5 Mobile/15E148 Safari/604.1"
@@ -62,6 +60,14 @@ def view(begin_s: float, took_s: float, **more: str) -> str:
     return page + line("/o.css", begin_s + took_s - 0.01, 0.01, referer="https://shop.example/a?x=1", **more)
 
 
+def said(typed: Typed, text: str | bytes, *words: object, code: int = DONE, name: str = "x") -> str:
+    """What the import of a file of this text says on standard error."""
+    Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    found, _, err = typed("learn", "import", *words, name)
+    assert found == code, err
+    return err
+
+
 def test_nginx_page_views(typed: Typed, tmp_path: Path) -> None:
     """From the page's request to the end of its last object's answer; no address is kept anywhere in the file."""
     assert typed("learn", "import", LOGS / "nginx.txt")[0] == DONE
@@ -73,14 +79,9 @@ def test_nginx_page_views(typed: Typed, tmp_path: Path) -> None:
     (log,) = typed("learn", "status", "-f", "jsonl")[1].splitlines()
     assert json.loads(log)["metric"] == "page"
     with Outcomes(tmp_path / "l.db") as store:
-        assert store.prefixes() == ("127.0.0.0/24", "::/48") or set(store.prefixes()) == {"127.0.0.0/24", "::/48"}
-    assert b"192.0.2.7" not in imported_file(typed, tmp_path, view(1e9, 1.5))
-
-
-def imported_file(typed: Typed, tmp_path: Path, text: str) -> bytes:
-    (tmp_path / "x.log").write_text(text)
-    assert typed("learn", "import", "x.log")[0] == DONE
-    return b"".join(path.read_bytes() for path in tmp_path.glob("l.db*"))
+        assert set(store.prefixes()) == {"127.0.0.0/24", "::/48"}
+    said(typed, view(1e9, 1.5))
+    assert b"192.0.2.7" not in b"".join(path.read_bytes() for path in tmp_path.glob("l.db*"))
 
 
 def test_apache_dates_the_beginning_and_nginx_the_end(typed: Typed, tmp_path: Path) -> None:
@@ -118,9 +119,8 @@ def test_what_a_log_does_not_say_is_not_guessed(typed: Typed, tmp_path: Path, na
 
 def test_zones_of_dates(typed: Typed, tmp_path: Path) -> None:
     text = '192.0.2.1 - - [22/Nov/2026:{}:16:24 {}] "GET / HTTP/1.1" 200 1 "-" "x11" 0.250\n'
-    (tmp_path / "x").write_text(text.format(16, "+0000") + text.format(22, "+0530").replace(":16:24", ":46:24", 1)
-                                + text.format("08", "-0800"))  # fmt: skip
-    assert typed("learn", "import", "--metric", "request", "x")[0] == DONE
+    dated = text.format(16, "+0000") + text.format(22, "+0530").replace(":16:24", ":46:24", 1)
+    said(typed, dated + text.format("08", "-0800"), "--metric", "request")
     dates = {row["measured_at"] for row in reported(tmp_path)}
     assert len(dates) == 2 and max(dates) - min(dates) == 3600 * SECOND
 
@@ -136,27 +136,24 @@ def test_page_views_of_one_client(typed: Typed, tmp_path: Path) -> None:
         line("/o.png", 100.3, 9, referer="https://elsewhere.example/b"),
         line("/alone", 200, 0.1), view(300, 0.75, agent="curl/8"),
     ])  # fmt: skip
-    (tmp_path / "x").write_text(text)
-    code, _, err = typed("learn", "import", "x")
-    assert code == DONE and [row["plt_ms"] for row in reported(tmp_path)] == [1250]
-    assert "1 not taken: page views of one request" in err and "2 not taken: by a program" in err
-    assert "2 not taken: objects of no page" in err
+    err = said(typed, text)
+    assert [row["plt_ms"] for row in reported(tmp_path)] == [1250]
+    for part in ("1 not taken: page views of one request", "2 not taken: by a program",
+                 "2 not taken: objects of no page"):  # fmt: skip
+        assert part in err
 
 
 def test_bad_lines_cost_themselves(typed: Typed, tmp_path: Path) -> None:
     """A torn first line, bytes that are no text, and one without end; gzip as well, and one that is cut."""
     good = "".join(view(100.0 * n, 1.0) for n in range(1, 60))
     text = b"rest of a line\n" + good.encode() + b"\xff\n" + b"x" * (1 << 21) + b"\n" + view(9000, 1).encode()
-    (tmp_path / "x.gz").write_bytes(gzip.compress(text))
-    code, _, err = typed("learn", "import", "x.gz")
-    assert code == PARTIAL and len(reported(tmp_path)) == 60
-    assert "x.gz, line 1: no line of an access log" in err and "x.gz, line 120: not UTF-8" in err
-    assert "line 121: longer than 1048576 bytes" in err and "3 of 123 lines are bad" in err
-    code, _, err = typed("learn", "import", "--strict", "x.gz")
-    assert code == USAGE and "line 1:" in err
-    (tmp_path / "y.gz").write_bytes(gzip.compress(good.encode())[:-9])
-    code, _, err = typed("learn", "import", "y.gz")
-    assert code == PARTIAL and "the file is torn here" in err
+    err = said(typed, gzip.compress(text), code=PARTIAL)
+    assert len(reported(tmp_path)) == 60
+    for part in ("x, line 1: no line of an access log", "x, line 120: not UTF-8",
+                 "line 121: longer than 1048576 bytes", "3 of 123 lines are bad"):  # fmt: skip
+        assert part in err
+    assert "line 1:" in said(typed, gzip.compress(text), "--strict", code=USAGE)
+    assert "the file is torn here" in said(typed, gzip.compress(good.encode())[:-9], code=PARTIAL)
 
 
 def beacon(**more: object) -> str:
@@ -167,10 +164,8 @@ def beacon(**more: object) -> str:
 def test_boomerang(typed: Typed, tmp_path: Path) -> None:
     """As JSON and in an access log's query strings: only whole pages."""
     requests = {"http.initiator": "xhr"}
-    (tmp_path / "b").write_text(beacon(bw=250_000, lat="80") + beacon(**requests) + beacon(t_done="", u="x")
-                                + beacon(t_done="soon"))  # fmt: skip
-    code, _, err = typed("learn", "import", "b")
-    assert code == PARTIAL and "b, line 4: load time: 'soon' is no number" in err
+    text = beacon(bw=250_000, lat="80") + beacon(**requests) + beacon(t_done="", u="x") + beacon(t_done="soon")
+    assert "x, line 4: load time: 'soon' is no number" in said(typed, text, code=PARTIAL)
     assert typed("learn", "import", "--from", "boomerang", LOGS / "nginx.txt")[0] == DONE
     first, second = reported(tmp_path)
     assert (first["plt_ms"], first["measured_at"], first["bandwidth_kbps"], first["rtt_ms"]) == (
@@ -188,17 +183,14 @@ def test_web_vitals(typed: Typed, tmp_path: Path) -> None:
         {"name": "FCP", "value": 300, "id": "v3", "navigationType": "reload"},
         {"name": "CLS", "value": 0.1, "id": "v4"},
     ]  # fmt: skip
-    (tmp_path / "v").write_text("".join(json.dumps(row | {"ip": "2001:db8:1:2::5"}) + "\n" for row in rows))
-    assert typed("learn", "import", "v")[0] == DONE
-    assert typed("learn", "import", "--metric", "fcp", "v")[0] == DONE
-    assert [(row["plt_ms"], row["prefix"]) for row in reported(tmp_path)] == [(1200.5, "2001:db8:1::/48"),
-                                                                          (300, "2001:db8:1::/48")]  # fmt: skip
-    (tmp_path / "bad").write_text("".join(json.dumps(rows[0] | {"id": n, "value": v}) + "\n"
-                                          for n, v in enumerate((900, -5, 800))))  # fmt: skip
-    code, _, err = typed("learn", "import", "bad")
-    assert code == PARTIAL and "bad, line 2: plt_ms is -5" in err
-    code, _, err = typed("learn", "import", "--metric", "cls", "v")
-    assert code == USAGE and "web-vitals measures lcp, fcp, ttfb, inp" in err
+    text = "".join(json.dumps(row | {"ip": "2001:db8:1:2::5"}) + "\n" for row in rows)
+    said(typed, text)
+    said(typed, text, "--metric", "fcp")
+    prefix = "2001:db8:1::/48"
+    assert [(row["plt_ms"], row["prefix"]) for row in reported(tmp_path)] == [(1200.5, prefix), (300, prefix)]
+    bad = "".join(json.dumps(rows[0] | {"id": n, "value": v}) + "\n" for n, v in enumerate((900, -5, 800)))
+    assert "x, line 2: plt_ms is -5" in said(typed, bad, code=PARTIAL)
+    assert "web-vitals measures lcp, fcp, ttfb, inp" in said(typed, text, "--metric", "cls", code=USAGE)
 
 
 def test_http_archive(typed: Typed, tmp_path: Path) -> None:
@@ -206,36 +198,35 @@ def test_http_archive(typed: Typed, tmp_path: Path) -> None:
              {"id": "q", "startedDateTime": "2023-11-14T22:13:20.000Z", "pageTimings": {"onLoad": None}}]  # fmt: skip
     asked = {"url": "https://shop.example/cart?id=1", "headers": [{"name": "User-Agent", "value": AGENT}]}
     log = {"log": {"pages": pages, "entries": [{"pageref": "p", "request": asked}]}}
-    for name, text in (("a.har", json.dumps(log)), ("b.har", json.dumps(log, indent=1))):
-        (tmp_path / name).write_text(text)
-        assert typed("learn", "import", "--client-prefix", "192.0.2.0/24", name)[0] == DONE
+    for text in (json.dumps(log), json.dumps(log, indent=1)):
+        said(typed, text, "--client-prefix", "192.0.2.0/24")
     first, second = reported(tmp_path)
     assert {**first, "id": 0, "log": 0} == {**second, "id": 0, "log": 0} and first["plt_ms"] == 1500.25
     assert first["measured_at"] == 1700000001500250000 and first["site"] == "shop.example/cart"
     assert first["device"] == "phone" and first["prefix"] == "192.0.2.0/24"
 
 
-def test_metrics_are_not_mixed(typed: Typed, tmp_path: Path) -> None:
+def test_metrics_are_not_mixed(typed: Typed) -> None:
     known = {"plt_ms": 100, "context": {"rtt_ms": 50, "loss": 0, "bandwidth_kbps": 5000, "site": "a"}}
-    (tmp_path / "p").write_text((json.dumps(known) + "\n") * 30)
-    (tmp_path / "v").write_text("".join(view(100.0 * n, 1.0) for n in range(1, 30)))
-    (tmp_path / "c").write_text(sighting(1, "192.0.2.0/24", rtt_ms=50, loss=0, bandwidth_kbps=5000))
-    assert typed("learn", "import", "c")[0] == DONE
-    assert typed("learn", "import", "p")[0] == DONE
-    assert typed("learn", "run", "--policy", "mab_nc", "--name", "mine")[0] == DONE
-    assert typed("learn", "import", "v")[0] == DONE
-    for words in (("run", "--name", "other"), ("evaluate", "--policy", "default"), ("run", "--policy", "mine")):
+    loads = (json.dumps(known) + "\n") * 30
+    said(typed, sighting(1, "192.0.2.0/24", rtt_ms=50, loss=0, bandwidth_kbps=5000))
+    said(typed, loads)
+    shown(typed, "learn", "run", "--policy", "mab_nc", "--name", "mine")
+    said(typed, "".join(view(100.0 * n, 1.0) for n in range(1, 30)))
+    both = "the logs measured different things (plt, page)"
+    for words, says in (
+        (("run", "--name", "other"), both),
+        (("evaluate", "--policy", "default"), both),
+        (("run", "--policy", "mine"), both),
+        (("run", "--policy", "mine", "--metric", "page"), "mine learned from plt, not page"),
+        (("run", "--name", "x", "--metric", "lcp"), ""),
+    ):
         code, _, err = typed("learn", *words)
-        assert code == USAGE and "the logs measured different things (plt, page)" in err
-    code, _, err = typed("learn", "run", "--policy", "mine", "--metric", "page")
-    assert code == USAGE and "mine learned from plt, not page" in err
-    assert typed("learn", "import", "p")[0] == DONE
-    code, out, _ = typed("learn", "run", "--policy", "mine", "--metric", "plt", "-f", "jsonl")
-    assert code == DONE and json.loads(out)["learned_now"] == 30
-    code, out, _ = typed("learn", "run", "--policy", "mab_nc", "--name", "views", "--metric", "page", "-f", "jsonl")
-    assert code == DONE and json.loads(out)["learned"] == 29
-    assert typed("learn", "run", "--name", "x", "--metric", "lcp")[0] == USAGE
-    assert typed("learn", "status")[0] == DONE
+        assert code == USAGE and says in err
+    said(typed, loads)
+    assert shown(typed, "learn", "run", "--policy", "mine", "--metric", "plt")[0]["learned_now"] == 30
+    views = shown(typed, "learn", "run", "--policy", "mab_nc", "--name", "views", "--metric", "page")
+    assert views[0]["learned"] == 29 and typed("learn", "status")[0] == DONE
 
 
 def sighting(at_s: float, prefix: str, **context: object) -> str:
@@ -256,20 +247,12 @@ CONTEXTS = (
 
 def test_contexts_are_kept_and_joined(typed: Typed, tmp_path: Path) -> None:
     """The latest value of each feature before the load began; what the load's own connection showed is none."""
-    (tmp_path / "c").write_text(CONTEXTS)
-    code, _, err = typed("learn", "import", "c")
-    assert code == DONE and "3 contexts are kept" in err
-    code, _, err = typed("learn", "import", "c")
-    assert code == DONE and "0 contexts are kept; 3 were kept already" in err
-    (tmp_path / "x").write_text(
-        view(900, 1.0) + view(1200, 1.0) + view(1300, 1, address="198.51.100.3") + view(5500, 1.0)
-    )
-    code, _, err = typed("learn", "import", "x")
-    expected = (
-        "1 of 4 outcomes got their network from contexts (age 100 s at the median, 100 s at most); "
-        "not: 1 no context before the load, 1 only older contexts, 1 no context of the prefix"
-    )
-    assert code == DONE and all(part in err for part in expected.replace("; not: ", ", ").split(", "))
+    assert "3 contexts are kept" in said(typed, CONTEXTS)
+    assert "0 contexts are kept; 3 were kept already" in said(typed, CONTEXTS)
+    err = said(typed, view(900, 1.0) + view(1200, 1.0) + view(1300, 1, address="198.51.100.3") + view(5500, 1.0))
+    for part in ("1 of 4 outcomes got their network from contexts (age 100 s at the median", "100 s at most)",
+                 "1 no context before the load", "1 only older contexts", "1 no context of the prefix"):  # fmt: skip
+        assert part in err
     by_begin = {round(row["measured_at"] / SECOND): row for row in reported(tmp_path)}
     row = by_begin[1201]
     assert (row["rtt_ms"], row["loss"], row["bandwidth_kbps"]) == (60, 0.01, 5000)
@@ -279,40 +262,28 @@ def test_contexts_are_kept_and_joined(typed: Typed, tmp_path: Path) -> None:
 
 def test_what_a_path_shows_under_load_reaches_outcomes(typed: Typed, tmp_path: Path) -> None:
     """Each characteristic that capture fills, by the latest context that has it; one that none has is absent, not 0."""
-    shown = {"queue_ms": 180.5, "loss_run": 4.0, "window_bytes": 65536.0, "delivery_share": 0.25, "ack_gap_ms": 11.5}
-    (tmp_path / "c").write_text(sighting(1000, "192.0.2.0/24", rtt_ms=50, **shown)
-                                + sighting(1100, "192.0.2.0/24", rtt_ms=60, queue_ms=20.0))  # fmt: skip
-    assert typed("learn", "import", "c")[0] == DONE
-    (tmp_path / "x").write_text(view(1200, 1.0))
-    assert typed("learn", "import", "x")[0] == DONE
+    path = {"queue_ms": 180.5, "loss_run": 4.0, "window_bytes": 65536.0, "delivery_share": 0.25, "ack_gap_ms": 11.5}
+    first, second = {"rtt_ms": 50, **path}, {"rtt_ms": 60, "queue_ms": 20.0}
+    said(typed, sighting(1000, "192.0.2.0/24", **first) + sighting(1100, "192.0.2.0/24", **second))
+    said(typed, view(1200, 1.0))
     (row,) = reported(tmp_path)
-    joined = {name: value for name, value in json.loads(row["more"]).items() if name != "browser"}
-    assert joined == shown | {"queue_ms": 20.0}
+    assert json.loads(row["more"]) == path | {"queue_ms": 20.0, "browser": "safari"}
 
 
 def test_contexts_of_a_file_a_watch_or_none(typed: Typed, tmp_path: Path) -> None:
     """An outcome's own features stay; a longer prefix is within a shorter one."""
     (tmp_path / "c").write_text(CONTEXTS)
-    own = {"plt_ms": 5, "measured_at": 1150 * SECOND, "context": {"prefix": "192.0.2.64/26", "rtt_ms": 7}}
-    (tmp_path / "o").write_text(json.dumps(own))
+    own = json.dumps({"plt_ms": 5, "measured_at": 1150 * SECOND, "context": {"prefix": "192.0.2.64/26", "rtt_ms": 7}})
     for which in ("c", "none", "all", "last"):
         if which == "all":
-            assert typed("learn", "import", "c")[0] == DONE
-        assert typed("learn", "import", "--contexts", which, "o")[0] == DONE
+            said(typed, CONTEXTS)
+        said(typed, own, "--contexts", which)
     assert [(row["rtt_ms"], row["loss"]) for row in reported(tmp_path)] == [(7, 0.01), (7, None), (7, 0.01), (7, 0.01)]
-    assert typed("learn", "import", "--contexts", "7", "o")[0] == USAGE
-    assert typed("learn", "import", "--window", "100", "o")[0] == DONE
+    said(typed, own, "--contexts", "7", code=USAGE)
+    said(typed, own, "--window", "100")
     assert reported(tmp_path)[-1]["loss"] is None
-    (tmp_path / "c").write_text(sighting(1, "192.0.2.0/24", loss=7))
-    code, _, err = typed("learn", "import", "c")
-    assert code == USAGE and "c, line 1: loss is 7" in err
-    (tmp_path / "c").write_text('{"schema": "configtron.watch/1"}\n')
-    assert typed("learn", "import", "c")[0] == NOTHING
-
-
-def test_an_address_is_kept_as_its_prefix(typed: Typed, tmp_path: Path) -> None:
-    (tmp_path / "o").write_text('{"plt_ms": 5, "context": {"prefix": "192.0.2.77"}}')
-    assert typed("learn", "import", "o")[0] == DONE and reported(tmp_path)[0]["prefix"] == "192.0.2.0/24"
+    assert "x, line 1: loss is 7" in said(typed, sighting(1, "192.0.2.0/24", loss=7), code=USAGE)
+    said(typed, '{"schema": "configtron.watch/1"}\n', code=NOTHING)
 
 
 def deployed(
@@ -337,9 +308,8 @@ def test_the_configuration_is_what_was_in_force(typed: Typed, tmp_path: Path) ->
         act = deployed(tmp_path, at_s, act, status)
     before, later = (990, 1005, 1009.5, 1500), (1999.5, 3000)
     text = "".join(view(at, 1.0) for at in before) + view(1500, 1, address="198.51.100.1")
-    (tmp_path / "x").write_text(text + "".join(view(at, 1.0) for at in later))
-    code, _, err = typed("learn", "import", "--propensity", "0.25", "x")
-    assert code == DONE and "3 not taken: configuration changed meanwhile" in err
+    err = said(typed, text + "".join(view(at, 1.0) for at in later), "--propensity", "0.25")
+    assert "3 not taken: configuration changed meanwhile" in err
     found = {(round(row["measured_at"] / SECOND) - 1, row["prefix"][:3]): row for row in reported(tmp_path)}
     assert {key: row["settings"] for key, row in found.items()} == {
         (990, "192"): "{}", (1500, "192"): '{"initcwnd":30}', (3000, "192"): "{}", (1500, "198"): "{}",
@@ -353,9 +323,7 @@ def test_a_restart_leaves_no_end_to_trust(typed: Typed, tmp_path: Path) -> None:
     act = deployed(tmp_path, 1000, None, WRITING, rules)
     act = deployed(tmp_path, 1001, act, KEPT)
     deployed(tmp_path, 5000, act, UNDONE)
-    (tmp_path / "x").write_text(view(1500, 1.0) + view(6000, 1.0))
-    code, _, err = typed("learn", "import", "x")
-    assert code == DONE and "1 not taken: configuration changed meanwhile" in err
+    assert "1 not taken: configuration changed meanwhile" in said(typed, view(1500, 1.0) + view(6000, 1.0))
     assert [row["settings"] for row in reported(tmp_path)] == ["{}"]
 
 
@@ -363,20 +331,17 @@ def test_what_a_line_or_an_option_says_goes_first(typed: Typed, tmp_path: Path) 
     assert typed("tune", "profile", "set", "big", "initcwnd=30")[0] == DONE
     names = ("big", "initcwnd=20", "default")
     named = [view(100.0 * n, 1.0, fields=f"profile={name} propensity=0.5") for n, name in enumerate(names, 1)]
-    (tmp_path / "x").write_text("".join(named) + view(900, 1.0, fields="profile=huge"))
-    code, _, err = typed("learn", "import", "x")
-    assert "no profile is called 'huge'" in err and code == PARTIAL
-    (tmp_path / "y").write_text(view(100, 1.0))
-    assert typed("learn", "import", "--profile", "initcwnd=16,tcp_congestion_control=bbr", "y")[0] == DONE
+    err = said(typed, "".join(named) + view(900, 1.0, fields="profile=huge"), code=PARTIAL)
+    assert "no profile is called 'huge'" in err
+    said(typed, view(100, 1.0), "--profile", "initcwnd=16,tcp_congestion_control=bbr")
     assert [row["settings"] for row in reported(tmp_path)][-1] == '{"initcwnd":16,"tcp_congestion_control":"bbr"}'
     assert {"{}", '{"initcwnd":20}', '{"initcwnd":30}'} <= {row["settings"] for row in reported(tmp_path)}
-    assert typed("learn", "import", "--profile", "cwnd", "y")[0] == USAGE
+    said(typed, view(100, 1.0), "--profile", "cwnd", code=USAGE)
 
 
 def test_a_slow_load_is_not_left_out_for_being_slow(typed: Typed, tmp_path: Path) -> None:
     """A server logs the end of a page that waits in its send buffer for seconds: the object after it still counts."""
-    (tmp_path / "x").write_text(view(100, 8.0) + view(103, 1.5, address="192.0.2.8"))
-    assert typed("learn", "import", "x")[0] == DONE
+    said(typed, view(100, 8.0) + view(103, 1.5, address="192.0.2.8"))
     assert sorted(row["plt_ms"] for row in reported(tmp_path)) == [1500, 8000]
 
 
@@ -430,8 +395,7 @@ def test_nonsense_is_refused_in_a_line(typed: Typed, tmp_path: Path, kind: str) 
 def test_networks_and_countries_of_addresses(typed: Typed, tmp_path: Path) -> None:
     about = {"asn": 64500, "country": {"iso_code": "DE"}}
     (tmp_path / "p.mmdb").write_bytes(database({"192.0.2.0/24": about}))
-    (tmp_path / "x").write_text(view(100, 1.0) + view(200, 1.0, address="198.51.100.1"))
-    assert typed("learn", "import", "--mmdb", "p.mmdb", "x")[0] == DONE
+    said(typed, view(100, 1.0) + view(200, 1.0, address="198.51.100.1"), "--mmdb", "p.mmdb")
     first, second = (json.loads(row["more"]) for row in reported(tmp_path))
     assert first == {"asn": 64500, "region": "DE", "browser": "safari"} and second == {"browser": "safari"}
 
@@ -442,7 +406,5 @@ def test_logged_hosts_distinguish_pages(typed: Typed, tmp_path: Path) -> None:
     own = line("/o.css", 100.9, 0.1, referer="https://SHOP.example:443/a")
     many = "".join(line(f"/p{n}", 200 + n / 10, 0.01) + line(f"/o{n}.css", 200.05 + n / 10, 0.01,
                    referer=f"https://shop.example/p{n}") for n in range(20))  # fmt: skip
-    (tmp_path / "x").write_text(line("/a", 100, 0.1) + foreign + own + many)
-    code, _, err = typed("learn", "import", "x")
-    assert code == DONE and "1 not taken: objects of no page" in err
+    assert "1 not taken: objects of no page" in said(typed, line("/a", 100, 0.1) + foreign + own + many)
     assert [row["plt_ms"] for row in reported(tmp_path)] == [1000] + [60] * 20

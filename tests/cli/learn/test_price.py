@@ -16,9 +16,7 @@ from configtron.model.errors import DONE, USAGE
 from configtron.model.tensor import write
 from tests.learner.test_damage import BBR, SETTINGS, TENSOR
 from tests.learner.test_relevance import log
-from tests.support.learn_command import Typed, typed
-
-__all__ = ["typed"]
+from tests.support.learn_command import Typed, shown
 
 
 @pytest.fixture
@@ -30,10 +28,6 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def lines(text: str) -> list[dict[str, object]]:
-    return [json.loads(line) for line in text.splitlines()]
-
-
 @pytest.mark.slow
 def test_features_that_decide_are_named_wherever_classes_are(typed: Typed, tmp_path: Path) -> None:
     with Outcomes(tmp_path / "l.db") as store:
@@ -41,16 +35,16 @@ def test_features_that_decide_are_named_wherever_classes_are(typed: Typed, tmp_p
     code, _, err = typed("learn", "run", "--policy", "mab_nc", "--classes", "8")
     assert code == DONE and "classes live over bandwidth, round trip, loss, window_bytes (chance 0.0005)" in err
     assert "nothing more than chance: queue_ms" in err and "asn" in err
-    (policy,) = [row for row in lines(typed("learn", "status", "-f", "jsonl")[1]) if row["kind"] == "policy"]
+    (policy,) = [row for row in shown(typed, "learn", "status") if row["kind"] == "policy"]
     assert policy["features"] == ["bandwidth_kbps", "rtt_ms", "loss", "window_bytes"]
     assert "classes over bandwidth_kbps, rtt_ms, loss, window_bytes" in str(policy["about"])
     known = "bandwidth_kbps=5000,rtt_ms=80,loss=0.01"
     one, other = (
-        lines(typed("learn", "explain", f"{known}{more}", "-f", "jsonl")[1])[0]
+        shown(typed, "learn", "explain", f"{known}{more}")[0]
         for more in (",window_bytes=65536", ",window_bytes=4000000")
     )
-    assert one["what"] != other["what"] and one["seen"]["window_bytes"] == 65536  # type: ignore[index]
-    assert lines(typed("learn", "explain", known, "-f", "jsonl")[1])[0]["what"] != "-"
+    assert one["what"] != other["what"] and one["seen"]["window_bytes"] == 65536
+    assert shown(typed, "learn", "explain", known)[0]["what"] != "-"
     few = typed("learn", "run", "--policy", "mab_nc", "--name", "few", "--classes", "8", "--features", "few")
     assert few[0] == DONE and "live over" not in few[2]
 
@@ -62,9 +56,9 @@ def settings_of(policy: str, path: Path) -> list[dict[str, object]]:
 
 @pytest.mark.slow
 def test_a_policy_keeps_to_the_bound_and_says_so(typed: Typed, files: Path) -> None:
-    printed = typed("replay", "sessions", "--tensor", "measured.npz", "--sessions", "1500", "--policy", "brute_nc",
-                 "--damage", "none", "--log", "-f", "jsonl")  # fmt: skip
-    assert printed[0] == DONE and all(row["damage"] > 1.15 for row in lines(printed[1]))  # type: ignore[operator]
+    printed = shown(typed, "replay", "sessions", "--tensor", "measured.npz", "--sessions", "1500",
+                    "--policy", "brute_nc", "--damage", "none", "--log")  # fmt: skip
+    assert all(row["damage"] > 1.15 for row in printed)
     # The guard's names are set aside, so that the measured bound alone decides.
     run, bound = ("learn", "run", "--policy", "brute_nc", "--classes", "8", "--allow-unfair"), "measured.npz"
     code, _, err = typed(*run, "--name", "kept", "--damage-from", bound)
@@ -72,8 +66,8 @@ def test_a_policy_keeps_to_the_bound_and_says_so(typed: Typed, files: Path) -> N
     assert typed(*run, "--name", "free")[0] == DONE
     harm = {name: np.mean([not unmeasured(one) for one in settings_of(name, files)]) for name in ("kept", "free")}  # type: ignore[arg-type]
     assert harm["free"] > 0.1 and harm["kept"] == 0.0, "the log has no queues, so both depths are in every class"
-    code, out, _ = typed("learn", "export", "--policy", "kept", "-f", "jsonl", "--only", "cell")
-    assert code == DONE and not any(row["settings"].get("tcp_congestion_control") == "bbr" for row in lines(out))  # type: ignore[attr-defined]
+    cells = shown(typed, "learn", "export", "--policy", "kept", "--only", "cell")
+    assert not any(row["settings"].get("tcp_congestion_control") == "bbr" for row in cells)
 
 
 @pytest.mark.slow
@@ -95,10 +89,9 @@ def test_measured_damage_decides_what_is_unfair(typed: Typed, tmp_path: Path, lo
              for name in ("priced", "named")}  # fmt: skip
     assert (share["priced"] > 0.1) == chosen and share["named"] == 0.0
     assert typed("learn", "run", "--policy", "thompson", "--classes", "4", "--warm", "measured.npz")[0] == DONE
-    code, out, _ = typed("learn", "export", "--policy", "thompson", "--to-tune", "--unjudged", "-f", "jsonl")
-    profiles = [row["settings"] for row in lines(out) if row["kind"] == "profile"]
-    control = "tcp_congestion_control"
-    assert code == DONE and any(one.get(control) == "bbr" for one in profiles) == chosen  # type: ignore[attr-defined]
+    exported = shown(typed, "learn", "export", "--policy", "thompson", "--to-tune", "--unjudged")
+    profiles = [row["settings"] for row in exported if row["kind"] == "profile"]
+    assert any(one.get("tcp_congestion_control") == "bbr" for one in profiles) == chosen
     code, _, err = typed("tune", "--driver", "memory", "plan")
     assert code == DONE, err
 
@@ -106,8 +99,7 @@ def test_measured_damage_decides_what_is_unfair(typed: Typed, tmp_path: Path, lo
 @pytest.mark.slow
 def test_the_price_of_what_was_served_is_printed(typed: Typed, files: Path) -> None:
     how = ("replay", "sessions", "--tensor", "measured.npz", "--sessions", "2500", "--policy", "thompson")
-    bounded = lines(typed(*how, "-f", "jsonl")[1])
-    assert all(float(str(row["damage"])) < 1.1 for row in bounded)
+    assert all(row["damage"] < 1.1 for row in shown(typed, *how))
     assert "damage" in typed(*how, "-f", "csv")[1].splitlines()[0]
     code, _, err = typed("replay", "sessions", "--tensor", "bare.npz", "--sessions", "10", "--damage", "1.5")
     assert code == USAGE and "does not say what neighbours lost" in err

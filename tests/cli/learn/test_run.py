@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,10 +17,8 @@ from configtron.learner.saved import recipe_of
 from configtron.model.errors import DONE, INTERRUPTED, USAGE
 from configtron.model.tensor import write
 from configtron.service.learning import lessons
-from tests.support.learn_command import Typed, filled, rows, typed
+from tests.support.learn_command import Typed, brought, kept, refused, rows, shown
 from tests.support.worlds import small_tensor
-
-__all__ = ["filled", "typed"]
 
 
 @pytest.mark.slow
@@ -33,25 +31,20 @@ def test_clients_are_watched(typed: Typed, tmp_path: Path) -> None:
         kbps, rtt = (50_000.0, 15.0) if moved and at % 4 == 0 else (900.0, 300.0) if at % 2 == 0 else (50_000.0, 15.0)
         wrong = np.exp(0.08 * rng.standard_normal(2))
         context = {"bandwidth_kbps": kbps * wrong[0], "rtt_ms": rtt * wrong[1], "loss": 0.0, "prefix": prefix}
-        lines.append(json.dumps({"context": context, "plt_ms": 1000 + rtt, "profile": {"initcwnd": 10}}))
-    (tmp_path / "o.jsonl").write_text("\n".join(lines))
-    typed("learn", "import", "o.jsonl")
-    how = ("learn", "run", "--policy", "mab_nc", "--classes", 2, "--watch", "-f", "jsonl")
-    code, out, err = typed(*how, "--name", "whole")
+        lines.append({"context": context, "plt_ms": 1000 + rtt, "profile": {"initcwnd": 10}})
+    brought(typed, lines)
+    how = ("learn", "run", "--policy", "mab_nc", "--classes", 2)
+    code, out, err = typed(*how, "--watch", "-f", "jsonl", "--name", "whole")
     (row,) = rows(out)
     # One client moved. A new run is believed after three samples, of medians of three.
     assert code == DONE and row["reclassified"] == 1 and 1 <= row["latency"] <= 6
     assert "1 times a client came to another class" in err
-    assert typed(*how, "--name", "parts", "--outcomes", 430)[0] == DONE
-    assert typed("learn", "run", "--policy", "parts")[0] == DONE
-    with Outcomes(tmp_path / "l.db") as store:
-        whole, parts = store.learner("whole"), store.learner("parts")
-        assert whole is not None and parts is not None and whole.state == parts.state
-        assert list(store.decisions("whole")) == list(store.decisions("parts"))
-    assert typed("learn", "explain", "rtt_ms=300,bandwidth_kbps=900,loss=0", "--policy", "whole")[0] == DONE
-    assert rows(typed(*how[:-3], "-f", "jsonl", "--name", "plain")[1])[0]["reclassified"] == 0
-    code, _, err = typed("learn", "run", "--policy", "plain", "--watch")
-    assert code == USAGE and "without --watch" in err
+    shown(typed, *how, "--watch", "--name", "parts", "--outcomes", 430)
+    shown(typed, "learn", "run", "--policy", "parts")
+    assert kept(tmp_path, "whole") == kept(tmp_path, "parts")
+    shown(typed, "learn", "explain", "rtt_ms=300,bandwidth_kbps=900,loss=0", "--policy", "whole")
+    assert shown(typed, *how, "--name", "plain")[0]["reclassified"] == 0
+    refused(typed, "without --watch", "learn", "run", "--policy", "plain", "--watch")
 
 
 @pytest.mark.slow
@@ -61,8 +54,7 @@ def test_dead_knobs_are_reported_and_not_explored(filled: Typed, tmp_path: Path)
     noise = np.exp(0.05 * np.random.default_rng(1).standard_normal(repeats.shape))
     with (tmp_path / "repeats.npz").open("wb") as file:
         write(replace(small_tensor(), repeats_ms=(repeats * noise).astype(np.float32)), file)
-    how = ("--classes", 4, "--warm", "repeats.npz", "--outcomes", 700)
-    code, _, err = filled("learn", "run", *how)
+    code, _, err = filled("learn", "run", "--classes", 4, "--warm", "repeats.npz", "--outcomes", 700)
     assert code == DONE and "tcp_autocorking is not explored: no difference beyond noise" in err
     # Known beforehand, and not in the live grid to begin with.
     assert not any("bbr" in line for line in err.splitlines() if "not explored" in line)
@@ -78,14 +70,17 @@ def test_dead_knobs_are_reported_and_not_explored(filled: Typed, tmp_path: Path)
 
 @pytest.mark.slow
 def test_what_would_make_no_difference_is_not_taken(filled: Typed) -> None:
-    code, _, err = filled("learn", "run", "--policy", "configtron", "--warm", "small.npz")
-    assert code == USAGE and "--warm makes no difference to configtron; it does to: offline, thompson" in err
-    code, _, err = filled("learn", "run", "--engine", "gpyopt")
-    assert code == USAGE and "--engine makes no difference to thompson; it does to: bo, " in err
-    few = ("--tensor", "small.npz", "--sessions", 50, "--classes", 5, "--warm", "small.npz")
-    code, _, err = filled("replay", "sessions", *few, "--policy", "default", "--policy", "mab_nc")
-    assert code == USAGE and "--warm makes no difference to default, mab_nc" in err
-    assert filled("replay", "sessions", *few, "--policy", "default", "--policy", "squarecb")[0] == DONE
+    few = ("replay", "sessions", "--tensor", "small.npz", "--sessions", 50, "--classes", 5, "--warm", "small.npz")
+    both = (*few, "--policy", "default", "--policy")
+    for words, says in (
+        (("learn", "run", "--policy", "configtron", "--warm", "small.npz"),
+         "--warm makes no difference to configtron; it does to: offline, thompson"),
+        (("learn", "run", "--engine", "gpyopt"), "--engine makes no difference to thompson; it does to: bo, "),
+        ((*both, "mab_nc"), "--warm makes no difference to default, mab_nc"),
+    ):  # fmt: skip
+        code, _, err = filled(*words)
+        assert code == USAGE and says in err
+    assert filled(*both, "squarecb")[0] == DONE
 
 
 @pytest.mark.slow
@@ -98,13 +93,12 @@ def test_a_warm_start_over_other_configurations_and_sites_is_taken_for_what_it_s
     gaps[0, 1] = np.nan
     with (tmp_path / "few.npz").open("wb") as file:
         write(replace(few, sites=("a", "b", "c"), median_ms=gaps), file)
-    how = ("--classes", 4, "--outcomes", 700)
-    code, _, err = filled("learn", "run", "--warm", "few.npz", *how)
+    code, _, err = filled("learn", "run", "--warm", "few.npz", "--classes", 4, "--outcomes", 700)
     assert code == DONE and "--warm: not used of it: 3 of 216 cells (not measured), the names of 3 of 3 sites" in err
     assert filled("learn", "run", "--policy", "thompson", "--outcomes", 100)[0] == DONE, "made again from its file"
 
 
-def crowds(path: Path, n: int = 3000, *, device: bool = True) -> None:
+def crowds(n: int = 3000, *, device: bool = True) -> list[dict[str, Any]]:
     """Clients of one rough network kind; the far half of them loads three times as long, from the 1000th on."""
     rng, lines = np.random.default_rng(3), []
     for at in range(n):
@@ -114,87 +108,71 @@ def crowds(path: Path, n: int = 3000, *, device: bool = True) -> None:
                    "site": "news", "prefix": f"192.0.{at % 20}.0/24"}  # fmt: skip
         context |= {"device": "phone" if far else "desk"} if device else {}
         window = int(rng.choice([10, 30]))
-        outcome = {"context": context, "plt_ms": 1000.0 * slow * wrong[2] ** 2, "profile": {"initcwnd": window}}
-        lines.append(json.dumps(outcome))
-    path.write_text("\n".join(lines))
+        lines.append({"context": context, "plt_ms": 1000.0 * slow * wrong[2] ** 2, "profile": {"initcwnd": window}})
+    return lines
 
 
 @pytest.mark.slow
 def test_classes_evolve_and_are_reported(typed: Typed, tmp_path: Path) -> None:
     """Members that come to differ are split, in two runs as in one; without --evolve nothing is."""
-    crowds(tmp_path / "o.jsonl")
-    typed("learn", "import", "o.jsonl")
-    how = ("learn", "run", "--policy", "mab_nc", "--classes", 1, "-f", "jsonl")
-    code, out, err = typed(*how, "--evolve", "--name", "whole")
+    brought(typed, crowds())
+    how = ("learn", "run", "--policy", "mab_nc", "--classes", 1)
+    code, out, err = typed(*how, "--evolve", "--name", "whole", "-f", "jsonl")
     (row,) = rows(out)
     assert code == DONE and row["classes"] == 1 + row["splits"] and row["splits"] >= 1
     assert "a class is split where its loads spread by more than" in err and "repeats" in err
     assert "or where two halves of it want different configurations" in err
-    assert typed(*how, "--evolve", "--name", "parts", "--outcomes", 1700)[0] == DONE
-    assert typed("learn", "run", "--policy", "parts")[0] == DONE
-    plain = rows(typed(*how, "--name", "plain")[1])[0]
+    shown(typed, *how, "--evolve", "--name", "parts", "--outcomes", 1700)
+    shown(typed, "learn", "run", "--policy", "parts")
+    plain = shown(typed, *how, "--name", "plain")[0]
     assert (plain["classes"], plain["splits"]) == (1, 0)
-    with Outcomes(tmp_path / "l.db") as store:
-        whole, parts = store.learner("whole"), store.learner("parts")
-        assert whole is not None and parts is not None and whole.state == parts.state
-        assert list(store.decisions("whole")) == list(store.decisions("parts"))
-    outcome = {one["name"]: one for one in rows(typed("learn", "status", "-f", "jsonl")[1]) if one["kind"] == "policy"}
-    assert outcome["parts"]["splits"] == row["splits"] and outcome["parts"]["classes"] == row["classes"]
-    assert outcome["plain"]["splits"] == 0
-    code, _, err = typed("learn", "run", "--policy", "plain", "--evolve")
-    assert code == USAGE and "without --evolve" in err
-    code, _, err = typed("learn", "run", "--policy", "bo", "--evolve")
-    assert code == USAGE and "--evolve makes no difference to bo" in err
+    assert kept(tmp_path, "whole") == kept(tmp_path, "parts")
+    by = {one["name"]: (one["splits"], one["classes"]) for one in shown(typed, "learn", "status")[1:]}
+    assert by["parts"] == (row["splits"], row["classes"]) and by["plain"][0] == 0
+    refused(typed, "without --evolve", "learn", "run", "--policy", "plain", "--evolve")
+    refused(typed, "--evolve makes no difference to bo", "learn", "run", "--policy", "bo", "--evolve")
 
 
 @pytest.mark.slow
 def test_devices_have_classes(typed: Typed, tmp_path: Path) -> None:
-    crowds(tmp_path / "o.jsonl")
-    typed("learn", "import", "o.jsonl")
+    brought(typed, crowds())
     how = ("learn", "run", "--policy", "mab_nc", "--classes", 2, "--by-device", "-f", "jsonl")
     code, out, err = typed(*how)
     assert code == DONE and rows(out)[0]["classes"] == 6 and "classes of their own: desk, phone" in err
-    with Outcomes(tmp_path / "l.db") as store:
-        found = store.learner("mab_nc")
-        assert found is not None
-        assert recipe_of(found.recipe).classes.devices == ("",) * 2 + ("phone",) * 2 + ("desk",) * 2
-    crowds(tmp_path / "none.jsonl", 900, device=False)
-    typed("learn", "import", "none.jsonl")
+    devices = recipe_of(kept(tmp_path, "mab_nc")[1]).classes.devices
+    assert devices == ("",) * 2 + ("phone",) * 2 + ("desk",) * 2
+    brought(typed, crowds(900, device=False))
     code, out, err = typed(*how, "--log", 2, "--name", "none")
     assert code == DONE and rows(out)[0]["classes"] == 2 and "no device has 200 of the first outcomes" in err
+
+
+CONTEXT = {"bandwidth_kbps": 5000, "rtt_ms": 80, "loss": 0}
 
 
 @pytest.mark.slow
 def test_sites_without_number_are_not_all_distinguished(typed: Typed, tmp_path: Path) -> None:
     """A site that is an address of its own for every load would cost memory by the square."""
     sites = [f"s{at:03}" for at in range(112)] + ["much", "more"] * 3
-    context = {"bandwidth_kbps": 5000, "rtt_ms": 80, "loss": 0}
-    lines = [json.dumps({"context": {**context, "site": site}, "plt_ms": 9}) for site in sites]
-    (tmp_path / "o.jsonl").write_text("\n".join([*lines, '{"plt_ms": 5}', '{"plt_ms": 5}']))
-    typed("learn", "import", "o.jsonl")
+    brought(typed, [*({"context": {**CONTEXT, "site": site}, "plt_ms": 9} for site in sites), *[{"plt_ms": 5}] * 2])
     code, _, err = typed("learn", "run", "--policy", "thompson")
     assert code == DONE and "114 sites: the 100 with the most outcomes are distinguished" in err
+    assert recipe_of(kept(tmp_path, "thompson")[1]).sites == ("more", "much", *sites[:98])
     with Outcomes(tmp_path / "l.db") as store:
-        found = store.learner("thompson")
-        assert found is not None and recipe_of(found.recipe).sites == ("more", "much", *sites[:98])
         assert len(store.sites()) == 114
 
 
 @pytest.mark.slow
-def test_configurations_without_number_are_refused(typed: Typed, tmp_path: Path) -> None:
+def test_configurations_without_number_are_refused(typed: Typed) -> None:
     """A window that is logged segment by segment would cost memory by the square."""
-    context = {"bandwidth_kbps": 5000, "rtt_ms": 80, "loss": 0}
     for most in (1001, 1000):
-        lines = [
-            json.dumps({"context": {**context, "site": f"s{at % 25}"}, "plt_ms": 9 + at % 3, "propensity": 0.01,
-                        "profile": {"initcwnd": 1 + at % most, "tcp_autocorking": at % most % 2}})
+        brought(typed, [
+            {"context": {**CONTEXT, "site": f"s{at % 25}"}, "plt_ms": 9 + at % 3, "propensity": 0.01,
+             "profile": {"initcwnd": 1 + at % most, "tcp_autocorking": at % most % 2}}
             for at in range(1100)
-        ]  # fmt: skip
-        (tmp_path / f"{most}.jsonl").write_text("\n".join(lines))
-        typed("learn", "import", f"{most}.jsonl")
-    code, out, err = typed("learn", "run", "--policy", "mab_nc")
-    assert code == USAGE and out == "" and "the logs have 1001 configurations, and a policy distinguishes 1000" in err
-    assert "initcwnd rounded, which has 1001 values" in err
+        ])  # fmt: skip
+    for says in ("the logs have 1001 configurations, and a policy distinguishes 1000",
+                 "initcwnd rounded, which has 1001 values"):  # fmt: skip
+        refused(typed, says, "learn", "run", "--policy", "mab_nc")
     assert typed("learn", "evaluate", "--policy", "default", "--policy", "initcwnd=5,tcp_autocorking=1")[0] == DONE
     code, _, err = typed("learn", "run", "--log", 2, "--policy", "mab_nc", "--classes", 2)
     assert code == DONE and "25 sites: the 20 with the most outcomes are distinguished" in err
@@ -202,16 +180,13 @@ def test_configurations_without_number_are_refused(typed: Typed, tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("apart", "reported"), [(1.0, True), (0.0, False)])
-def test_auto_says_when_no_number_of_classes_will_do(
-    typed: Typed, tmp_path: Path, apart: float, reported: bool
-) -> None:
+def test_auto_says_when_no_number_of_classes_will_do(typed: Typed, apart: float, reported: bool) -> None:
     """Every other load takes seven times as long, for a reason that no network feature shows."""
     rng, lines = np.random.default_rng(3), []
     for at in range(300):
         context = {"bandwidth_kbps": rng.uniform(900, 50_000), "rtt_ms": rng.uniform(10, 300), "loss": 0.0}
-        lines.append(json.dumps({"context": context, "plt_ms": 1000 * np.exp(2 * apart * (at % 2))}))
-    (tmp_path / "o.jsonl").write_text("\n".join(lines))
-    typed("learn", "import", "o.jsonl")
+        lines.append({"context": context, "plt_ms": 1000 * np.exp(2 * apart * (at % 2))})
+    brought(typed, lines)
     for how, wanted in ((("--classes", "auto"), reported), (("--classes", 3, "--evolve"), False)):
         code, _, err = typed("learn", "run", "--policy", "mab_nc", "--fresh", *how)
         assert code == DONE and ("no number of classes up to 64 keeps them that alike: members differ" in err) == wanted
