@@ -11,7 +11,7 @@ import pytest
 
 from configtron.learner.rule_cost import Loss, Share
 from configtron.model.errors import DONE, USAGE
-from configtron.service.learning.rule_rows import _known
+from configtron.service.learning.rows import _known
 from tests.support.learn_command import Typed, filled, rows, typed
 
 __all__ = ["filled", "typed"]
