@@ -12,6 +12,8 @@ import pytest
 from configtron.model.errors import BadInput
 from configtron.service import campaign, learning, lease
 from configtron.service.campaign.running import resumed_options
+from configtron.service.learning.fleet_report import ReportOptions
+from configtron.service.learning.serve_local import ServeOptions
 from configtron.service.replay import PacketOptions, replay_packets
 
 DB = Path("absent.db")
@@ -33,7 +35,9 @@ DB = Path("absent.db")
         (lambda: learning.EvaluateOptions(DB, last=-4), "last: -4"),
         (lambda: learning.ExportOptions(DB, leaf=0), "leaf: 0 is no whole number from 1"),
         (lambda: learning.ExportOptions(DB, last="9"), "last: '9'"),
+        (lambda: ReportOptions(DB, 0), "rows: 0 is no whole number from 1"),
         (lambda: lease.LeaseOptions(DB, holdback=1.5), "holdback: 1.5 is no number from 0 to 1"),
+        (lambda: ServeOptions(lease.LeaseOptions(DB), DB.parent, port=99_999), "port: 99999"),
         (lambda: lease.LeaseOptions(DB, canary=nan), "canary: nan"),
         (lambda: campaign.ProbeOptions(words=("127.0.0.1",), profile="zz"), "profile: 'zz' is none of quick"),
         (lambda: campaign.ProbeOptions(tests=("zz",)), "tests: 'zz' is none of icw"),
