@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -11,24 +12,21 @@ from configtron.intake.pageloads import beacon_join, reasons
 from configtron.intake.pageloads.beacon_join import BeaconJoin
 from configtron.intake.pageloads.request_join import EndedConnection
 from configtron.model.fleet import OutcomeRow
-from tests.support.pageloads import (
-    ARM,
-    MS,
-    T0,
-    S,
-    joined,
-    line,
-    load,
-    opened,
-    requests,
-    rows_of,
-    token,
-)
+from tests.support.pageloads import ARM, MS, T0, S, joined, line, load, opened, requests, rows_of, token
+
+SOON = T0 + 500 * MS
+
+
+def settled(agent: BeaconJoin, *ended: EndedConnection, **fields: Any) -> list[OutcomeRow]:
+    """Return the rows of a load whose connection ended so."""
+    agent.beacon(load(**fields), SOON)
+    agent.ended(ended)
+    return rows_of(agent)
 
 
 def test_a_load_becomes_a_row() -> None:
     agent = joined()
-    assert agent.beacon(load(protocol="h2"), T0 + 500 * MS, "phone") == ""
+    assert agent.beacon(load(protocol="h2"), SOON, "phone") == ""
     assert agent.advance(T0 + 2 * S, 0) == [], "the page's second beacon may come"
     (row,) = rows_of(agent)
     assert row == OutcomeRow(
@@ -39,23 +37,35 @@ def test_a_load_becomes_a_row() -> None:
 
 
 def test_the_kernels_last_figures_are_in_the_row() -> None:
-    agent = joined()
-    agent.beacon(load(), T0 + 500 * MS)
-    agent.ended([EndedConnection(1, 28_000, 900.0, 0.02)])
-    (row,) = rows_of(agent)
+    (row,) = settled(joined(), EndedConnection(1, 28_000, 900.0, 0.02))
     assert (row.rtt_ms, row.bandwidth_kbps, row.loss) == (28.0, 900.0, 0.02)
 
 
-def test_a_connection_whose_profile_was_set_anew_does_not_teach() -> None:
-    agent = joined()
-    agent.beacon(load(), T0 + 500 * MS)
-    agent.ended([EndedConnection(1, moved=True)])
-    assert [(row.teaches, row.why_not) for row in rows_of(agent)] == [(False, "moved")]
+# A connection that took longer than the page's time allows for.
+LATE = {"connect_start_ms": 6_000.0, "connect_end_ms": 6_030.0, "request_ms": 6_031.0, "response_ms": 6_070.0,
+        "value_ms": 6_400.0}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("agent", "ended", "fields", "why_not"),
+    [
+        ({}, [], {}, ""),
+        ({}, [EndedConnection(1, moved=True)], {}, "moved"),
+        ({}, [], LATE, "unverified-time"),
+        ({"arm": ARM._replace(doubt="turn")}, [], {}, "turn"),
+        ({"number": "-"}, [], {}, "unknown-reuse"),
+    ],
+)
+def test_what_does_not_teach_is_named(
+    agent: dict[str, Any], ended: list[EndedConnection], fields: dict[str, float], why_not: str
+) -> None:
+    rows = settled(joined(**agent), *ended, **fields)
+    assert [(row.teaches, row.why_not) for row in rows] == [(not why_not, why_not)]
 
 
 def test_a_beacon_may_come_before_its_log_line() -> None:
     agent = BeaconJoin("web1", "b")
-    assert agent.beacon(load(), T0 + 500 * MS) == ""
+    assert agent.beacon(load(), SOON) == ""
     assert len(rows_of(joined(agent=agent))) == 1
 
 
@@ -68,18 +78,17 @@ def test_the_second_beacon_of_a_load_changes_nothing() -> None:
 def test_a_visitor_who_leaves_counts_as_failure_and_one_who_comes_back_does_not() -> None:
     left = load(0, None, left=True, hidden_ms=200.0)
     agent = joined()
-    agent.beacon(left, T0 + 500 * MS)
-    (row,) = rows_of(agent)
-    assert (row.plt_ms, row.failure, row.teaches) == (None, "abandoned", True)
+    agent.beacon(left, SOON)
+    assert [(row.plt_ms, row.failure, row.teaches) for row in rows_of(agent)] == [(None, "abandoned", True)]
     agent = joined()
     agent.beacon(left, T0 + 300 * MS)
-    assert agent.beacon(load(hidden_ms=200.0), T0 + 500 * MS) == "hidden"
+    assert agent.beacon(load(hidden_ms=200.0), SOON) == "hidden"
     assert rows_of(agent) == []
 
 
 def test_only_the_first_page_of_a_connection_teaches() -> None:
     agent = joined(tokens=2)
-    agent.beacon(load(), T0 + 500 * MS)
+    agent.beacon(load(), SOON)
     agent.beacon(load(1), T0 + 1500 * MS)
     assert [(row.teaches, row.why_not) for row in rows_of(agent)] == [(True, ""), (False, "reused-connection")]
 
@@ -88,7 +97,7 @@ def test_only_the_first_page_of_a_connection_teaches() -> None:
 def test_each_beacon_that_is_refused_is_named(reason: str) -> None:
     limits = {"too-often": {"apart_ns": 2 * S}, "overflow": {"most_early": 1}}
     agent = joined(agent=BeaconJoin("web1", "b", **limits.get(reason, {})), tokens=2)  # type: ignore[arg-type]
-    at_ns, second = T0 + 500 * MS, load()
+    at_ns, second = SOON, load()
     match reason:
         case "no-token":
             second = load()._replace(token="")
@@ -120,7 +129,7 @@ def test_each_beacon_that_is_refused_is_named(reason: str) -> None:
 
 def test_a_replay_is_refused_after_the_row_too() -> None:
     agent = joined()
-    agent.beacon(load(), T0 + 500 * MS)
+    agent.beacon(load(), SOON)
     assert len(rows_of(agent)) == 1
     assert agent.beacon(load()._replace(identity="another"), T0 + 101 * S) == "used-token"
 
@@ -129,7 +138,7 @@ def test_each_beacon_that_was_let_in_has_a_result_or_waits() -> None:
     """Repeats of a load whose line had not come, or whose row had settled, were not counted, or as replays."""
     agent, lines = BeaconJoin("web1", "boot1"), requests()
     for _ in range(2):
-        assert agent.beacon(load(), T0 + 500 * MS) == ""
+        assert agent.beacon(load(), SOON) == ""
     assert (agent.counts, agent.waiting()) == ({"again": 1}, 1)
     lines.record(opened(T0, 1, 1))
     lines.datagram(line(token(0), T0, 1, 0), T0, T0)
@@ -151,34 +160,13 @@ def test_the_fastest_load_that_can_be(start_ns: int, number: str, least_ms: int)
     marks = {"connect_start_ms": None, "connect_end_ms": None, "request_ms": 1.0, "response_ms": 2.0}
     for value_ms, want in ((least_ms - 1.0, "impossible-fast"), (least_ms + 1.0, "")):
         agent = joined(start_ns=start_ns, number=number)
-        assert agent.beacon(load(0, value_ms, **marks), T0 + 500 * MS) == want
+        assert agent.beacon(load(0, value_ms, **marks), SOON) == want
 
 
 def test_a_faster_round_trip_at_the_end_allows_what_the_handshake_did_not_and_never_the_reverse() -> None:
     agent = joined(rtt_us=300_000)
     agent.ended([EndedConnection(1, 20_000)])
-    assert agent.beacon(load(), T0 + 500 * MS) == ""
-
-
-@pytest.mark.parametrize(
-    ("fields", "why_not"),
-    [
-        ({"connect_start_ms": 6_000.0, "connect_end_ms": 6_030.0, "request_ms": 6_031.0, "response_ms": 6_070.0,
-          "value_ms": 6_400.0}, "unverified-time"),
-        ({}, ""),
-    ],
-)  # fmt: skip
-def test_time_before_the_connection_is_unverified(fields: dict[str, float], why_not: str) -> None:
-    agent = joined()
-    agent.beacon(load(**fields), T0 + 500 * MS)  # type: ignore[arg-type]
-    assert [row.why_not for row in rows_of(agent)] == [why_not]
-
-
-def test_connections_near_a_turn_do_not_teach_and_unknown_reuse_neither() -> None:
-    for fields, why_not in (({"arm": ARM._replace(doubt="turn")}, "turn"), ({"number": "-"}, "unknown-reuse")):
-        agent = joined(**fields)
-        agent.beacon(load(), T0 + 500 * MS)
-        assert [(row.teaches, row.why_not) for row in rows_of(agent)] == [(False, why_not)]
+    assert agent.beacon(load(), SOON) == ""
 
 
 def test_an_honest_beacon_keeps_its_place_among_forged_ones_until_its_line_comes() -> None:

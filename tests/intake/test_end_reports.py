@@ -96,11 +96,22 @@ def test_a_strategy_is_known_by_its_profile(tmp_path: Path, profile: str, given:
     assert row["strategy"] == strategy and row["resumed"] == given.get("resumed", "")
 
 
-def test_a_persons_profile_teaches_nothing_though_it_has_a_strategys_name(tmp_path: Path) -> None:
-    ends = EndReports(lambda opened, client: DrawnArm(opened.prefix, "0" * 16, 1, 2, 3, profile="null"), True)
-    ends.take(of_profile("null"), SINCE_BOOT_NS)
+@pytest.mark.parametrize(
+    ("given", "profile", "draws", "strategy"),
+    [
+        # a person's profile teaches nothing though it has a strategy's name
+        ({"term": 1, "map_version": 2, "epoch": 3, "profile": "null"}, "null", True, "other"),
+        # a kernel that set nothing is believed; where the plan draws for prefixes, the record says nothing of it
+        ({"doubt": "undrawn"}, "", True, ""), ({"doubt": "undrawn"}, "", False, "other"),
+    ],
+)  # fmt: skip
+def test_without_a_plans_class_only_what_was_not_set_teaches(
+    tmp_path: Path, given: dict[str, Any], profile: str, draws: bool, strategy: str
+) -> None:
+    ends = EndReports(lambda opened, client: DrawnArm(opened.prefix, "0" * 16, **given), draws)
+    ends.take(of_profile(profile), SINCE_BOOT_NS)
     (row,), _, _ = stored(tmp_path, ends.reports())
-    assert row["strategy"] == "other"
+    assert row["strategy"] == strategy
 
 
 def test_an_agents_clock_may_be_hours_ahead(tmp_path: Path) -> None:
@@ -108,15 +119,6 @@ def test_an_agents_clock_may_be_hours_ahead(tmp_path: Path) -> None:
     ahead.take(record(), RECEIVED_NS + 3_600_000_000_000)
     (row,), _, _ = stored(tmp_path, ahead.reports())
     assert row["at_s"] == RECEIVED_NS / 1e9
-
-
-@pytest.mark.parametrize(("draws", "strategy"), [(True, ""), (False, "other")])
-def test_a_kernel_that_set_nothing_is_believed_without_a_plan(tmp_path: Path, draws: bool, strategy: str) -> None:
-    """Where the plan draws for prefixes, the record says nothing of what was set."""
-    ends = EndReports(lambda opened, client: DrawnArm(opened.prefix, "0" * 16, doubt="undrawn"), draws)
-    ends.take(of_profile(""), SINCE_BOOT_NS)
-    (row,), _, _ = stored(tmp_path, ends.reports())
-    assert row["strategy"] == strategy
 
 
 def test_short_and_unreal_connections_are_left_out_and_absurd_ones_not_stored(tmp_path: Path) -> None:

@@ -12,17 +12,7 @@ from configtron.intake.pageloads.beacon_join import BeaconJoin
 from configtron.intake.pageloads.flood import FloodLimits
 from configtron.intake.pageloads.influence_caps import Caps, InfluenceCaps, least_share
 from configtron.model.fleet import OutcomeRow
-from tests.support.pageloads import (
-    MS,
-    T0,
-    S,
-    line,
-    load,
-    opened,
-    requests,
-    rows_of,
-    token,
-)
+from tests.support.pageloads import MS, T0, S, line, load, opened, requests, rows_of, token
 
 
 def test_least_share() -> None:
@@ -54,6 +44,12 @@ def test_influence_is_capped_per_client_and_prefix() -> None:
     assert [small.doubt(f"p{at}", f"u{at}", T0) for at in range(4)] == ["", "", "client-cap", "client-cap"]
 
 
+# Kinds of lies, and the reason for which each is refused.
+REASONS = {
+    "forged": "unknown-token", "replayed": "used-token", "fast": "impossible-fast", "slow": "impossible-slow",
+}  # fmt: skip
+
+
 def test_ten_percent_liars_move_nothing_that_teaches() -> None:
     """3 000 loads of 250 clients, of whom 25 forge, replay or exaggerate."""
     rng = random.Random(7)
@@ -71,7 +67,7 @@ def test_ten_percent_liars_move_nothing_that_teaches() -> None:
         if client % 10:
             agent.beacon(honest, seen_ns)
         else:
-            kinds[kind := ("forged", "replayed", "fast", "slow")[number // 10 % 4]] += 1
+            kinds[kind := list(REASONS)[number // 10 % 4]] += 1
             if kind == "replayed":
                 agent.beacon(honest, seen_ns)
             lie = {
@@ -84,13 +80,7 @@ def test_ten_percent_liars_move_nothing_that_teaches() -> None:
         rows += agent.advance(seen_ns, seen_ns)
     rows += rows_of(agent)
     assert kinds.total() == 300 and min(kinds.values()) == 75
-    reasons_of = {
-        "forged": "unknown-token",
-        "replayed": "used-token",
-        "fast": "impossible-fast",
-        "slow": "impossible-slow",
-    }
-    assert {kind: agent.counts[reason] for kind, reason in reasons_of.items()} == kinds, "no lie became a row"
+    assert {kind: agent.counts[reason] for kind, reason in REASONS.items()} == kinds, "no lie became a row"
     assert len(rows) == agent.counts["accepted"] == 2_700 + kinds["replayed"], "every true load became one row"
     honest_rows = [row for row in rows if int(row.unit[1:]) % 10]
     assert len(honest_rows) == 2_700 and all(row.teaches for row in honest_rows), "neighbours of liars teach on"

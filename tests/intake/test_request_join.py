@@ -15,16 +15,7 @@ from configtron.intake.pageloads import reasons, request_join
 from configtron.intake.pageloads.log_lines import TEST_LINE
 from configtron.intake.pageloads.request_join import EndedConnection, Lifetimes, RequestJoin
 from configtron.model.close_records import CloseRecord, OpenRecord
-from tests.support.pageloads import (
-    MS,
-    T0,
-    S,
-    closed,
-    line,
-    opened,
-    requests,
-    token,
-)
+from tests.support.pageloads import MS, T0, S, closed, line, opened, requests, token
 
 
 def found(lines: RequestJoin, data: bytes, at_ns: int) -> tuple[int, Counter[str]]:

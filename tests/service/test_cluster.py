@@ -35,7 +35,8 @@ RATE = 40
 WINDOW = 10
 # Arrivals that a busy machine may hold up into another second.
 BUSY = 4
-TESTS = ("--profile", "quick", "--tests", "icw,http")
+LIMITS = ("--allow", LIT, "-r", str(RATE), "--per-host-rate", "0", "--per-network-rate", "0", "--profile", "quick",
+          "--tests", "icw,http")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +49,9 @@ def campaign(regions: Regions, db: Path, targets: list[str], *more: str) -> list
     """The command that probes these addresses from all regions by the cluster; its files lie beside the database."""
     (db.parent / "targets.txt").write_text("".join(f"{address}\n" for address in targets))
     (db.parent / "vantages.toml").write_text("".join(f'[[vantage]]\nname = "{name}"\n' for name in NAMES))
-    words = ["-i", str(db.parent / "targets.txt"), "--vantages", str(db.parent / "vantages.toml"), "--allow", LIT]
-    limits = ["-r", str(RATE), "--per-host-rate", "0", "--per-network-rate", "0"]
+    words = ["-i", str(db.parent / "targets.txt"), "--vantages", str(db.parent / "vantages.toml")]
     cluster = ["--cluster", regions.scheduler, "--shard-targets", str(PART), "-f", "csv", "-o", str(db.parent / "out")]
-    return regions.probe(db, *words, *limits, *cluster, *TESTS, *more)
+    return regions.probe(db, *words, *LIMITS, *cluster, *more)
 
 
 def asked(db: Path, question: str) -> list[tuple[object, ...]]:
@@ -101,19 +101,7 @@ def of_one_process(regions: Regions, folder: Path, targets: list[str]) -> Path:
     """The database of the same campaign by one process."""
     places = [f'[[vantage]]\nname = "{one.name}"\nnetns = "{one.netns}"\n' for one in regions.all]
     (folder / "vantages.toml").write_text("".join(places))
-    limits = [
-        "--per-host-rate",
-        "0",
-        "--per-network-rate",
-        "0",
-        "-r",
-        str(RATE),
-        "-f",
-        "csv",
-        "-o",
-        str(folder / "out"),
-    ]
-    words = ["--vantages", str(folder / "vantages.toml"), "--allow", LIT, *limits, *TESTS, *targets]
+    words = ["--vantages", str(folder / "vantages.toml"), *LIMITS, "-f", "csv", "-o", str(folder / "out"), *targets]
     command = [sys.executable, "-m", "configtron", "--db", str(folder / "one.db"), "-q", "probe", "run", *words]
     assert subprocess.run(command, check=False, timeout=PATIENCE_S).returncode == DONE
     return folder / "one.db"
@@ -184,9 +172,7 @@ def test_who_opts_out_during_a_run_is_met_by_no_worker(regions: Regions, tmp_pat
     out = {target.address for target in last}
     assert not [arrival for arrival in arrivals if arrival.target in out]
     blocked = asked(db, "SELECT DISTINCT vantage, address FROM trace WHERE ending = 'blocked'")
-    assert {(vantage, address) for vantage, address in blocked} == {
-        (name, address) for name in NAMES for address in out
-    }
+    assert set(blocked) == {(name, address) for name in NAMES for address in out}
 
 
 def test_an_interrupted_run_is_resumed_and_ended_by_the_cluster(regions: Regions, tmp_path: Path) -> None:

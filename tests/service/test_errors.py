@@ -268,8 +268,7 @@ def of_lease(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
             with_values(lambda s: lease.watch(options, lambda events: None, stop=lambda: True, span_s=s), float, files),
         ),
         "Profiles": itertools.chain(
-            on(lease.Profiles),
-            with_values(lambda s: lease.Profiles(options, lease_s=s), float, files),
+            on(lease.Profiles), with_values(lambda s: lease.Profiles(options, lease_s=s), float, files)
         ),
         "export": itertools.chain(
             at(lambda how: lease.export(how, "iproute2")),

@@ -6,13 +6,14 @@ from __future__ import annotations
 import signal
 import sqlite3
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from configtron.db.store import Store
-from configtron.model.errors import BadInput
+from configtron.model.errors import BadInput, Refused
 from configtron.model.nouns import Observation, Target
 from configtron.model.records import Result, canonical
 from configtron.service import campaign
@@ -153,28 +154,35 @@ def test_runs_of_different_versions_become_no_one_run(tmp_path: Path) -> None:
     assert merged(tmp_path / "all.db", *files) == [(1, 3, 0), (2, 3, 0)]
 
 
-@pytest.mark.parametrize("kind", ["text", "absent", "newer", "empty", "damaged", "config"])
+def changed_by(statement: str) -> Callable[[Path, Path], None]:
+    """Return what makes a copy of a good database and changes it."""
+
+    def make(good: Path, bad: Path) -> None:
+        bad.write_bytes(good.read_bytes())
+        with sqlite3.connect(bad) as connection:
+            connection.execute(statement)
+
+    return make
+
+
+BAD: dict[str, Callable[[Path, Path], object]] = {
+    "text": lambda good, bad: bad.write_text("no database\n" * 100),
+    "absent": lambda good, bad: None,
+    "newer": changed_by("PRAGMA user_version = 999"),
+    "empty": lambda good, bad: Store(bad).close(),
+    "damaged": lambda good, bad: bad.write_bytes(good.read_bytes()[:4096] + b"\xff" * 20000),
+    "config": changed_by("UPDATE run SET config = json_object('vantages', 7)"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
 def test_a_bad_file_is_one_line_and_nothing_is_merged(tmp_path: Path, kind: str) -> None:
     good, bad, db = machine(tmp_path, "one", "na"), tmp_path / "bad.db", tmp_path / "all.db"
-    if kind == "text":
-        bad.write_text("no database\n" * 100)
-    elif kind == "newer":
-        bad.write_bytes(good.read_bytes())
-        with sqlite3.connect(bad) as connection:
-            connection.execute("PRAGMA user_version = 999")
-    elif kind == "empty":
-        Store(bad).close()
-    elif kind == "damaged":
-        bad.write_bytes(good.read_bytes()[:4096] + b"\xff" * 20000)
-    elif kind == "config":
-        bad.write_bytes(good.read_bytes())
-        with sqlite3.connect(bad) as connection:
-            connection.execute("UPDATE run SET config = json_object('vantages', 7)")
+    BAD[kind](good, bad)
     with pytest.raises(BadInput) as refused:
         merged(db, good, bad)
     assert "bad.db" in str(refused.value) or kind == "config" and "configuration" in str(refused.value)
-    assert "\n" not in str(refused.value)
-    assert not db.exists()
+    assert "\n" not in str(refused.value) and not db.exists()
 
 
 def test_a_database_is_not_merged_into_itself(tmp_path: Path) -> None:
@@ -184,8 +192,6 @@ def test_a_database_is_not_merged_into_itself(tmp_path: Path) -> None:
 
 
 def test_a_merge_waits_for_no_other(tmp_path: Path) -> None:
-    from configtron.model.errors import Refused
-
     file, db = machine(tmp_path, "one", "na"), tmp_path / "all.db"
     with campaign.locked(tmp_path / "all.db.runs" / "merge", 0, "merge"), pytest.raises(Refused):
         merged(db, file)

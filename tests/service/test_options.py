@@ -11,6 +11,9 @@ import pytest
 
 from configtron.model.errors import BadInput
 from configtron.service import campaign, learning, lease
+from configtron.service.campaign.running import resumed_options
+from configtron.service.learning.fleet_report import ReportOptions
+from configtron.service.learning.serve_local import ServeOptions
 from configtron.service.replay import PacketOptions, replay_packets
 
 DB = Path("absent.db")
@@ -32,7 +35,9 @@ DB = Path("absent.db")
         (lambda: learning.EvaluateOptions(DB, last=-4), "last: -4"),
         (lambda: learning.ExportOptions(DB, leaf=0), "leaf: 0 is no whole number from 1"),
         (lambda: learning.ExportOptions(DB, last="9"), "last: '9'"),
+        (lambda: ReportOptions(DB, 0), "rows: 0 is no whole number from 1"),
         (lambda: lease.LeaseOptions(DB, holdback=1.5), "holdback: 1.5 is no number from 0 to 1"),
+        (lambda: ServeOptions(lease.LeaseOptions(DB), DB.parent, port=99_999), "port: 99999"),
         (lambda: lease.LeaseOptions(DB, canary=nan), "canary: nan"),
         (lambda: campaign.ProbeOptions(words=("127.0.0.1",), profile="zz"), "profile: 'zz' is none of quick"),
         (lambda: campaign.ProbeOptions(tests=("zz",)), "tests: 'zz' is none of icw"),
@@ -46,9 +51,9 @@ def test_a_value_out_of_range_names_option_value_and_range(make: Callable[[], ob
     assert str(caught.value).startswith(words) and "\n" not in str(caught.value)
 
 
-def test_the_bounds_themselves_are_allowed() -> None:
-    assert learning.PolicyOptions(update_every=1, budget=0, seed=0).budget == 0
-    assert learning.PolicyOptions(budget=1.0).budget == 1.0
+@pytest.mark.parametrize("budget", [0, 1.0])
+def test_the_bounds_themselves_are_allowed(budget: float) -> None:
+    assert learning.PolicyOptions(update_every=1, budget=budget, seed=0).budget == budget
 
 
 @pytest.mark.parametrize("lease_s", [nan, -1, inf])
@@ -77,3 +82,11 @@ def test_a_recording_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     absent = tmp_path / "absent.pcapng"
     with pytest.raises(BadInput, match=r"absent\.pcapng: no such file or folder$"):
         replay_packets(PacketOptions((absent,)))
+
+
+def test_opt_out_files_of_today_join_those_of_a_resumed_run_and_its_time_limit_is_todays() -> None:
+    begun = campaign.ProbeOptions(words=("192.0.2.1",), opt_out_files=(Path("old"),), max_runtime_s=9)
+    today = campaign.ProbeOptions(resume=3, opt_out_files=(Path("new"), Path("old")), fail_on=("refused",))
+    found = resumed_options(begun, today, 3)
+    assert found.opt_out_files == (Path("old"), Path("new"))
+    assert (found.words, found.resume, found.fail_on, found.max_runtime_s) == (("192.0.2.1",), 3, ("refused",), 0)

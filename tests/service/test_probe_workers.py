@@ -67,11 +67,8 @@ def test_the_verdicts_are_those_of_one_process(tmp_path: Path) -> None:
     assert verdicts(found) == verdicts(results(tmp_path / "alone.db")) and len(verdicts(found)) > len(SERVERS)
     shards, size = load_layout(together.folder, 1)
     dealt = [(together.folder / shard.name / TARGETS).read_text().splitlines() for shard in shards]
-    assert size == len(SERVERS) == len({line for lines in dealt for line in lines}) and list(map(len, dealt)) == [
-        2,
-        2,
-        1,
-    ]
+    assert size == len(SERVERS) == len({line for lines in dealt for line in lines})
+    assert list(map(len, dealt)) == [2, 2, 1]
     ports = [range(shard.first_port, shard.last_port + 1) for shard in shards]
     assert not any(set(one) & set(other) for one, other in zip(ports, ports[1:], strict=False))
     assert len({result.evidence_file for result in found if result.frames}) == 3
@@ -108,19 +105,18 @@ def test_a_worker_that_is_killed_leaves_its_targets_to_resume(tmp_path: Path) ->
 
 @pytest.mark.root
 def test_a_cancelled_run_ends_its_workers(tmp_path: Path) -> None:
-    calls: list[int] = []
+    events: list[Event] = []
 
-    def count(event: Event) -> None:
-        if isinstance(event, RunProgress):
-            calls.append(event.calls)
+    def calls() -> int:
+        return max((event.calls for event in events if isinstance(event, RunProgress)), default=0)
 
     with raised(SERVERS) as standing:
         options = options_of(standing, tmp_path, jobs=2, rate_per_s=4.0)
-        ended = campaign.run(options, tmp_path / "runs.db", progress=count, cancelled=lambda: max(calls) >= 3)
+        ended = campaign.run(options, tmp_path / "runs.db", progress=events.append, cancelled=lambda: calls() >= 3)
         assert ended.cancelled and not children()
         assert campaign.run(replace(options, resume=1), tmp_path / "runs.db").status == "done"
     found = results(tmp_path / "runs.db")
-    assert len({result.trace_id for result in found}) == len(found) > max(calls)
+    assert len({result.trace_id for result in found}) == len(found) > calls()
 
 
 @pytest.mark.root

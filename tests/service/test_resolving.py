@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import dns.message
 import dns.rcode
@@ -86,11 +87,12 @@ def server() -> Iterator[NameServer]:
     made.close()
 
 
-def resolved(server: NameServer, folder: Path, lines: str, **more: object) -> campaign.ResolvedNames:
+def resolved(
+    server: NameServer, folder: Path, lines: str, blocked: tuple[Path, ...] = (), **more: Any
+) -> campaign.ResolvedNames:
     (folder / "list.txt").write_text(lines)
-    targets = campaign.ProbeOptions(input_files=(folder / "list.txt",), max_targets=10**6)
-    options = campaign.ResolveOptions(targets, folder / "out.csv", server.address, **more)  # type: ignore[arg-type]
-    return campaign.resolve_targets(options)
+    targets = campaign.ProbeOptions(input_files=(folder / "list.txt",), max_targets=10**6, blocklist_files=blocked)
+    return campaign.resolve_targets(campaign.ResolveOptions(targets, folder / "out.csv", server.address, **more))
 
 
 def names(count: int) -> str:
@@ -129,9 +131,8 @@ def test_at_most_so_many_questions_are_under_way(server: NameServer, tmp_path: P
 def test_a_name_without_an_answer_holds_up_no_other(server: NameServer) -> None:
     asked = ["silent.example", *(f"h{n}.example" for n in range(50))]
     began = time.monotonic()
-    order = [
-        name for name, _ in resolve_stream(asked, Vantage("v", "v", resolver=server.address), at_once=2, lifetime_s=3)
-    ]
+    vantage = Vantage("v", "v", resolver=server.address)
+    order = [name for name, _ in resolve_stream(asked, vantage, at_once=2, lifetime_s=3)]
     assert order[-1] == "silent.example" and sorted(order) == sorted(asked)
     assert time.monotonic() - began >= 3
 
@@ -151,13 +152,8 @@ def test_names_are_taken_as_there_is_room(server: NameServer) -> None:
 
 
 def test_blocked_names_are_not_asked_for(server: NameServer, tmp_path: Path) -> None:
-    (tmp_path / "list.txt").write_text(names(3))
-    (tmp_path / "blocked.txt").write_text("h1.example\n")
-    targets = campaign.ProbeOptions(
-        input_files=(tmp_path / "list.txt",), max_targets=10, blocklist_files=(tmp_path / "blocked.txt",)
-    )
-    done = campaign.resolve_targets(campaign.ResolveOptions(targets, tmp_path / "out.csv", server.address))
-    assert done == (2, 1, 0) and "h1.example" not in server.asked
+    (blocked := tmp_path / "blocked.txt").write_text("h1.example\n")
+    assert resolved(server, tmp_path, names(3), (blocked,)) == (2, 1, 0) and "h1.example" not in server.asked
 
 
 @pytest.mark.parametrize("resolver", ["nope", "127.0.0.1:99999", "127.0.0.1:0", "[::1]:-5"])

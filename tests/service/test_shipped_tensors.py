@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,22 +25,14 @@ from configtron.studies.sim.session_job import Job, JobResult
 MOST_MISSING = 0.01
 
 
-def test_what_ships_are_the_studies_of_measured_networks() -> None:
-    assert shipped_names() == ("configtron", "hotcloud", "realism")
-
-
 @pytest.mark.parametrize("name", shipped_names())
-def test_a_shipped_tensor_is_its_study_whole(name: str) -> None:
+def test_a_shipped_tensor_is_its_study_whole_and_says_how_it_was_measured(name: str) -> None:
     tensor, study = read(BytesIO(tensor_file(name)), name), STUDIES[name]
     assert (tensor.names, tensor.sites) == (study.conditions, study.sites)
     assert tensor.grid.profiles == study.grid.profiles
     assert tensor.missing() <= MOST_MISSING * tensor.median_ms.size
     assert not np.isnan(tensor.median_ms[:, tensor.grid.default]).any()
-
-
-@pytest.mark.parametrize("name", shipped_names())
-def test_a_shipped_tensor_says_how_it_was_measured(name: str) -> None:
-    about = dict(read(BytesIO(tensor_file(name)), name).provenance)
+    about = dict(tensor.provenance)
     assert {"study", "seed", "server", "looks", "loads", "virtual_s", "software"} <= set(about)
     assert about["study"] == name and int(about["loads"]) > 0
     for software in about["software"].split(" | "):
@@ -47,6 +40,7 @@ def test_a_shipped_tensor_says_how_it_was_measured(name: str) -> None:
 
 
 def test_studies_run_on_the_formula_and_on_all_that_was_measured() -> None:
+    assert shipped_names() == ("configtron", "hotcloud", "realism")
     job = sessions_run.job_of(("knobs",), SessionsOptions(), lambda _: None)
     assert {part[3] for part in job.config["parts"]} == {"analytic", *shipped_names()}
     assert set(job.config["files"]) == set(shipped_names())
@@ -87,23 +81,18 @@ def test_a_study_reads_what_ships_where_nothing_was_measured(study: str, tensor:
     found = evaluate((study,), ClaimsOptions(tmp_path / "none.db"), lambda name, step: None, lambda line: None)
     assert found[0].facts
     assert any(f"{tensor}, shipped with configtron" in str(line) for line in found[0].ground)
-    named = evaluate(
-        (study,), ClaimsOptions(tmp_path / "none.db", tensor=Path(tensor)), lambda *_: None, lambda _: None
-    )
-    assert named == found
-
-
-def test_a_measurement_that_is_named_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no measurement"):
-        evaluate(("hotcloud",), ClaimsOptions(tmp_path / "none.db", measurement=3), lambda *_: None, lambda _: None)
+    options = ClaimsOptions(tmp_path / "none.db", tensor=Path(tensor))
+    assert evaluate((study,), options, lambda *_: None, lambda _: None) == found
 
 
 @pytest.mark.parametrize(
-    ("tensor", "reason"), [("", "'': Is a directory"), ("analytic", "a formula, for studies of simulated sessions")]
-)
-def test_what_no_tensor_of_a_claim_is(tensor: str, reason: str, tmp_path: Path) -> None:
+    ("named", "reason"),
+    [({"measurement": 3}, "no measurement"), ({"tensor": ""}, "'': Is a directory"),
+     ({"tensor": "analytic"}, "a formula, for studies of simulated sessions")],
+)  # fmt: skip
+def test_what_is_named_must_be_there_and_be_a_tensor(named: dict[str, Any], reason: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=reason):
-        evaluate(("hotcloud",), ClaimsOptions(tmp_path / "none.db", tensor=tensor), lambda *_: None, lambda _: None)
+        evaluate(("hotcloud",), ClaimsOptions(tmp_path / "none.db", **named), lambda *_: None, lambda _: None)
 
 
 def test_an_empty_name_of_a_tensor_is_not_the_default() -> None:

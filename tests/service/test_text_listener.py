@@ -11,16 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from configtron.model.errors import BadInput, Missing
-from configtron.service.text_listener import (
-    MOST_CONNECTIONS,
-    KeptText,
-    ListenerPlace,
-    PatientListener,
-    ServedText,
-    TextListener,
-    listener_place,
-    listening,
-)
+from configtron.service import text_listener
+from configtron.service.text_listener import KeptText, ListenerPlace, PatientListener, ServedText, TextListener
 from tests.support.waiting import PATIENCE_S
 
 LONG = "x" * 5_000_000
@@ -66,7 +58,7 @@ def test_a_get_has_the_text(listener: TextListener) -> None:
 def test_slow_peers_do_not_delay_others(listener: TextListener) -> None:
     """More connections than are served at once: half a request, and an answer that is not read."""
     slow = []
-    for number in range(3 * MOST_CONNECTIONS):
+    for number in range(3 * text_listener.MOST_CONNECTIONS):
         peer = socket.create_connection(("127.0.0.1", listener.port), timeout=PATIENCE_S)
         peer.sendall(b"GET /long HTTP/1.0\r\n\r\n" if number % 2 else b"GET /met")
         slow.append(peer)
@@ -106,15 +98,14 @@ def test_a_taken_port_is_one_line_and_taken_up_once_it_is_free(
 
 
 def test_places_as_they_are_typed() -> None:
-    assert listener_place("9316", "--page") == ("127.0.0.1", 9316) == listener_place(":9316", "--page")
-    assert str(listener_place("[::1]:80", "--page")) == "[::1]:80"
-    assert listener_place("a.example:1", "") == ("a.example", 1)
+    typed = {"9316": "127.0.0.1:9316", ":9316": "127.0.0.1:9316", "[::1]:80": "[::1]:80", "a.example:1": "a.example:1"}
+    assert {words: str(text_listener.listener_place(words, "--page")) for words in typed} == typed
     for wrong in ("", "x", "1:2:3", "host:", "h:0", "h:65536", "::1", "a b:80", "9" * 5000):
         with pytest.raises(BadInput, match="--page .*HOST:PORT"):
-            listener_place(wrong, "--page")
+            text_listener.listener_place(wrong, "--page")
     with pytest.raises(BadInput, match="name an address"):
         TextListener(ListenerPlace("no-such-host.invalid", 80), TEXTS, "--page")
-    with listening(None, TEXTS, "--page"):
+    with text_listener.listening(None, TEXTS, "--page"):
         pass
 
 

@@ -57,7 +57,7 @@ def export(name: str, log: int, last: int, only: tuple[str, ...], leaf: int, to_
     """
     from configtron.model.tensor import read
     from configtron.service.learning import exporting
-    from configtron.service.learning.rule_rows import RULE_COLUMNS, rows_of, summary
+    from configtron.service.learning.rows import RULE_COLUMNS, rows_of, summary
 
     tensor = None if damage_from is None else read(damage_from, damage_from.name)
     options = exporting.ExportOptions(

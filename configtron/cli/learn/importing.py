@@ -50,8 +50,7 @@ def import_(file: BinaryIO, kind: str | None, **how: Any) -> int:
 
     Exit codes: 2, the first bad line with --strict; 3, bad lines were left out; 4, there was no outcome.
     """
-    from configtron.service.learning.importing import import_file
-    from configtron.service.learning.sources import ImportOptions
+    from configtron.service.learning.importing import ImportOptions, import_file
 
     name = file.name.encode(errors="backslashreplace").decode()  # a file's name may be no text
     found = import_file(file, name, ImportOptions(settings().db, kind=kind or "", **how), event_lines())

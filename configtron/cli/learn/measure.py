@@ -59,14 +59,14 @@ def measure(fail_on_unknown: bool, tensor: Path | None, status_updates_file: Pat
     """
     from configtron.report.cells import write_cells
     from configtron.report.filling import Filling
-    from configtron.service.learning import measured, measuring
+    from configtron.service.learning import measuring
 
     options = measuring.options_of(settings().db, tuple(sys.argv[1:]), **given)
     can_be_written(tensor, output_file)
     with progress_bar(Filling, _moment_of, status_updates_file) as progress, terminated():
         found = measuring.fill(options, progress)
     with opened(output_file) as out:
-        tally, lines = measured.show_cells(options.db, found, lambda cells: write_cells(form, cells, out), tensor)
+        tally, lines = measuring.show_cells(options.db, found, lambda cells: write_cells(form, cells, out), tensor)
     say(*lines)
     code = tally.code(found.layout.cells, fail_on_unknown=fail_on_unknown)
     return INTERRUPTED if found.status == measuring.STOPPED else code

@@ -25,7 +25,7 @@ from configtron.service.fleet.spool import Spool
 from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, decoded, question
 from configtron.service.outcomes.counts_report import CountsReport
 from configtron.service.outcomes.local_outcomes import LOG_PATH
-from configtron.service.outcomes.page_outcomes import PageOutcomes
+from configtron.service.outcomes.page_outcomes import PageOutcomes, refused_rows
 from configtron.service.outcomes.root_reader import ReaderBatch
 
 log = logging.getLogger("configtron.fleet")
@@ -157,16 +157,7 @@ class PageIntake:
 
     def _keep(self, rows: Sequence[OutcomeRow]) -> None:
         """Spool rows; one that no manager would take is left out."""
-        try:
-            self._spool.add(rows)
-            return
-        except BadInput as error:
-            log.warning("an outcome is left out: %s", error)
-        for row in rows:
-            try:
-                self._spool.add([row])
-            except BadInput:
-                self.refused["row-refused"] += 1
+        self.refused["row-refused"] += refused_rows(rows, self._spool.add)
 
     def counts(self) -> Counter[str]:
         """Return what became of requests, beacons, reports and rows, by reason."""

@@ -9,6 +9,7 @@ from .exporting import Exported as Exported
 from .exporting import ExportOptions as ExportOptions
 from .exporting import export as export
 from .importing import Imported as Imported
+from .importing import ImportOptions as ImportOptions
 from .importing import import_file as import_file
 from .indigo import IndigoOptions as IndigoOptions
 from .indigo import IndigoTrained as IndigoTrained
@@ -38,4 +39,3 @@ from .overview import Status as Status
 from .overview import status as status
 from .running import LearnOptions as LearnOptions
 from .running import run as run
-from .sources import ImportOptions as ImportOptions

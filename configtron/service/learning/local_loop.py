@@ -18,7 +18,7 @@ from nacl.signing import VerifyKey
 from configtron.fleet.map_document import SignedMap, document, opened, whole_map
 from configtron.fleet.messages import encode_rows
 from configtron.learner.closed_loop import Moved
-from configtron.model.errors import BadInput, Refused, Unwritten
+from configtron.model.errors import Refused, Unwritten
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.service.fleet.applier import Applier
@@ -26,6 +26,7 @@ from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.map_maker import LearningMaker
 from configtron.service.fleet.retuning import ClassRetuning
 from configtron.service.lease.retuning import RetuneCount
+from configtron.service.outcomes.page_outcomes import refused_rows
 
 log = logging.getLogger("configtron.fleet")
 
@@ -89,7 +90,7 @@ class LocalLearning:
 
     def rows(self, rows: Sequence[OutcomeRow]) -> None:
         """Take rows of this boot, in order of their sequence."""
-        self._waiting.extend(self._kept(rows))
+        self.dropped += refused_rows(rows, self._wait)
         while len(self._waiting) > MOST_WAITING:
             self._waiting.popleft()
             self.dropped += 1
@@ -121,17 +122,10 @@ class LocalLearning:
         while self._waiting and self._waiting[0].sequence <= last:
             self._waiting.popleft()
 
-    def _kept(self, rows: Sequence[OutcomeRow]) -> list[OutcomeRow]:
-        """Return the rows that an agent's spool would take: a visitor's browser must not end the loop by one that no
-        database takes."""
-        try:
-            encode_rows(rows)
-            return list(rows)
-        except BadInput as error:
-            log.warning("an outcome is left out: %s", error)
-        kept = [row for row in rows if _is_kept(row)]
-        self.dropped += len(rows) - len(kept)
-        return kept
+    def _wait(self, rows: Sequence[OutcomeRow]) -> None:
+        """Let rows wait that an agent's spool would take. Errors: `BadInput` for one that no database takes."""
+        encode_rows(rows)
+        self._waiting.extend(rows)
 
     def learned(self) -> str:
         """Return what was learned so far, in words."""
@@ -197,14 +191,6 @@ class LocalApplying:
         if self._retuning is not None:
             self._retuning.add({one.prefix: one.before for one in changed})
         return changed
-
-
-def _is_kept(row: OutcomeRow) -> bool:
-    try:
-        encode_rows([row])
-        return True
-    except BadInput:
-        return False
 
 
 def drawn_from(applier: Applier) -> tuple[int, int, int]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 
@@ -11,8 +12,11 @@ from configtron.intake.pageloads.failure_join import ANSWER_NS, FailureJoin
 from configtron.intake.pageloads.intake import Admitted, Intake, IntakeOptions
 from configtron.intake.pageloads.plan_book import ClientAsked
 from configtron.intake.receiving.http_endpoint import BeaconEndpoint
+from configtron.model.errors import BadInput
 from configtron.model.fleet import OutcomeRow
 from configtron.service.outcomes.root_reader import HOST_CLOCK, OutcomeClock, ReaderBatch
+
+log = logging.getLogger("configtron.fleet")
 
 
 class PageOutcomes:
@@ -70,3 +74,20 @@ class PageOutcomes:
     def counts(self) -> Counter[str]:
         """Return what became of requests, beacons and reports."""
         return self.intake.counts + self.beacons.counts + self.failures.counts
+
+
+def refused_rows(rows: Sequence[OutcomeRow], take: Callable[[Sequence[OutcomeRow]], object]) -> int:
+    """Hand rows over; where `take` refuses them by `BadInput`, one by one. Return how many it refused: what a visitor's
+    browser sends must not cost the others' rows."""
+    try:
+        take(rows)
+        return 0
+    except BadInput as error:
+        log.warning("an outcome is left out: %s", error)
+    refused = 0
+    for row in rows:
+        try:
+            take([row])
+        except BadInput:
+            refused += 1
+    return refused

@@ -23,8 +23,7 @@ from configtron.model.records import canonical
 from configtron.model.samples import Pairs
 from configtron.model.tensor import Tensor, read
 from configtron.service.campaign.runs import locked
-from configtron.service.learning.measured import software_of
-from configtron.service.learning.measuring import layout_of
+from configtron.service.learning.measuring import layout_of, software_of
 from configtron.service.shipped_tensors import shipped_names, tensor_file
 from configtron.studies.output.results import ABSENT, Evaluated
 from configtron.studies.registry.catalogue import study_of

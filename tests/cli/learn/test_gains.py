@@ -15,7 +15,7 @@ from configtron.db.outcomes import Outcomes
 from configtron.learner.gain import HELD_REASONS
 from configtron.learner.rule_cost import Loss, Share
 from configtron.model.errors import DONE, REFUSED, USAGE
-from configtron.service.learning.rule_rows import _known
+from configtron.service.learning.rows import _known
 from tests.cli.learn.test_learn import MAB, wanted
 from tests.support import ROOT
 from tests.support.learn_command import Typed, brought, refused, rows, shown

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -14,27 +13,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from configtron.model.errors import BadInput
+from configtron.model.errors import BadInput, Unwritten
 from configtron.model.fleet import WHOLE, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.service.learning.local_loop import AGENT, drawn_from, mixes_text
 from configtron.service.learning.serve_local import reachable_grid
-from tests.support import ROOT
+from tests.support import ROOT, local_loop
+from tests.support.children import child
 from tests.support.dated_plans import dated_plan
-from tests.support.local_loop import (
-    CHUNKS,
-    EPOCH_S,
-    FIRST,
-    PLAN,
-    ROWS,
-    hosted,
-    play,
-    rows_stored,
-    small_world,
-    small_world_tensor,
-)
+from tests.support.local_loop import CHUNKS, EPOCH_S, FIRST, PLAN, ROWS, hosted, play, rows_stored, small_world
 
-TENSOR = small_world_tensor()
+TENSOR = local_loop.small_world_tensor()
 
 
 @pytest.mark.slow
@@ -102,24 +91,19 @@ def test_killed_at_any_moment_policy_maps_and_propensities_agree(tmp_path: Path)
     command = [sys.executable, "-m", "tests.support.local_loop", str(tmp_path), str(6 * CHUNKS)]
     kills, found = 0, ""
     while not found:
-        child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-        assert child.stdout is not None
-        try:
+        with child(command, env=environment, stdout=subprocess.PIPE, text=True) as running:
+            assert running.stdout is not None
             wanted = int(rng.integers(1, 5)) if kills < 6 else 10**6
-            for seen, line in enumerate(child.stdout, start=1):
+            for seen, line in enumerate(running.stdout, start=1):
                 if line.startswith("{"):
                     # it has ended: a kill from here on would lead to no further start
                     found = line
                     break
                 if seen == wanted:
                     time.sleep(float(rng.random()) * 0.3)
-                    child.send_signal(signal.SIGKILL)
+                    running.kill()
                     kills += 1
                     break
-        finally:
-            child.kill()
-            child.wait()
-            child.stdout.close()
     summary = json.loads(found)
     assert kills >= 3 and summary["term"] == kills + 1
     assert summary["rows"] == summary["learned"] == 6 * CHUNKS * ROWS and summary["left_out"] == {}
@@ -127,8 +111,6 @@ def test_killed_at_any_moment_policy_maps_and_propensities_agree(tmp_path: Path)
 
 
 def test_rows_wait_while_the_disk_is_full_and_are_stored_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from configtron.model.errors import Unwritten
-
     with hosted(tmp_path, TENSOR, "boot1") as here:
         world = small_world(TENSOR)
         now = FIRST * EPOCH_S

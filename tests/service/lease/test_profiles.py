@@ -132,13 +132,11 @@ def test_every_change_is_journaled_and_goes_with_the_block_unless_kept(
     with lease.Profiles(options) as table:
         assert table.init_config_profile() == 3
     assert stack.rules.profiles.keys() == {"id-1", "id-2"}, "what was kept before comes back"
-
-
-def test_a_block_without_a_change_leaves_no_trace(options: lease.LeaseOptions, stack: Stack) -> None:
-    with lease.Profiles(options):
-        pass
     with Tuning(options.database) as journal:
-        assert journal.acts() == []
+        before = len(journal.acts())
+        with lease.Profiles(options):
+            pass
+        assert len(journal.acts()) == before, "a block without a change leaves no trace"
 
 
 def test_a_table_that_another_program_ended_says_so(options: lease.LeaseOptions, stack: Stack) -> None:

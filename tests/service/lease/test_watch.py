@@ -70,18 +70,9 @@ def test_external_changes_are_reported_once(here: LeaseContext, recorder: EventR
     assert [scopes(watcher), scopes(watcher)] == [[("foreign", SCOPE)], []]
 
 
-def test_what_was_heard_when_the_driver_failed_is_not_lost(here: LeaseContext, recorder: EventRecorder) -> None:
-    watcher = Watcher(here)
-    assert scopes(watcher) == []
-    recorder.another_hand()
-    recorder.fails = True
-    assert scopes(watcher) == [("failed", "")]
-    recorder.fails = False
-    assert scopes(watcher) == [("foreign", SCOPE)]
-
-
-def test_what_could_not_be_written_down_is_not_lost(
-    here: LeaseContext, recorder: EventRecorder, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("what", ["heard", "written"])
+def test_what_was_seen_when_the_driver_or_the_disk_failed_is_not_lost(
+    here: LeaseContext, recorder: EventRecorder, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     def full(*_: object) -> None:
         raise BadInput("the disk is full")
@@ -89,8 +80,8 @@ def test_what_could_not_be_written_down_is_not_lost(
     watcher = Watcher(here)
     assert scopes(watcher) == []
     recorder.another_hand()
-    with monkeypatch.context() as disk:
-        disk.setattr(Tuning, "freeze", full)
+    with monkeypatch.context() as failing:
+        failing.setattr(*((recorder, "fails", True) if what == "heard" else (Tuning, "freeze", full)))
         assert scopes(watcher) == [("failed", "")]
     assert scopes(watcher) == [("foreign", SCOPE)]
 

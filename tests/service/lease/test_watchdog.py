@@ -67,7 +67,7 @@ def kept_busy() -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", "while True: pass"])
 
 
-def test_who_is_slow_is_waited_for_and_who_hangs_is_not(here: LeaseContext) -> None:
+def test_who_is_slow_is_waited_for_but_not_for_ever_and_who_hangs_is_not(here: LeaseContext) -> None:
     """The lock is in another's hand long past the end of a lease: what he does decides, not how long he takes."""
     path = here.journal.path
     begun(here, WRITING, 1.0)
@@ -92,14 +92,10 @@ def test_who_is_slow_is_waited_for_and_who_hangs_is_not(here: LeaseContext) -> N
         assert busy.poll() is None, "the lease has just ended"
         assert watchdog._recover(path, 1.1 * watchdog.OVERRUN_S, idle)
         assert busy.wait(PATIENCE_S) == -signal.SIGKILL
-
-
-def test_who_works_without_end_is_ended(here: LeaseContext) -> None:
-    begun(here, WRITING, 1.0)
-    with exclusive_lock(here.journal.path), kept_busy() as busy:
-        lock_path(here.journal.path).write_text(named(busy.pid))
-        assert watchdog._recover(here.journal.path, 1.1 * watchdog.ENDLESS_S, watchdog.LockProgress())
-        assert busy.wait(PATIENCE_S) == -signal.SIGKILL
+        with kept_busy() as endless:
+            lock_path(path).write_text(named(endless.pid))
+            assert watchdog._recover(path, 1.1 * watchdog.ENDLESS_S, watchdog.LockProgress())
+            assert endless.wait(PATIENCE_S) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("status", [KEPT, UNDONE])

@@ -11,11 +11,10 @@ from configtron.model.errors import BadInput
 from tests.support.pageloads import PREFIX, T0, closed, describe, line, opened, requests, token
 
 batch_bytes = pytest.importorskip("configtron.service.outcomes.batch_bytes", reason="needs msgspec: configtron[fleet]")
+ReaderBatch = pytest.importorskip("configtron.service.outcomes.root_reader").ReaderBatch
 
 
 def test_a_batch_comes_back_whole_and_has_no_address() -> None:
-    from configtron.service.outcomes.root_reader import ReaderBatch
-
     join, record = requests(), opened()
     join.record(record)
     join.datagram(line(token(1), T0 + 10**9), T0 + 10**9, T0 + 10**9)
@@ -27,14 +26,10 @@ def test_a_batch_comes_back_whole_and_has_no_address() -> None:
     assert batch.bad == BadEndings.of((PREFIX, T0 + 2 * 10**9))
     data = batch_bytes.encoded(batch)
     assert batch_bytes.decoded(data) == batch
-    assert (
-        b"198.51.100.9" not in data and bytes([198, 51, 100, 9]) not in data and (50_000).to_bytes(2, "big") not in data
-    )
+    assert not any(one in data for one in (b"198.51.100.9", bytes([198, 51, 100, 9]), (50_000).to_bytes(2, "big")))
 
 
 def test_endings_whose_columns_differ_in_length_are_refused() -> None:
-    from configtron.service.outcomes.root_reader import ReaderBatch
-
     for bad in (BadEndings(bytes(16), bytes(16)), BadEndings(bytes(17), bytes(8)), BadEndings(b"", bytes(7))):
         with pytest.raises(BadInput, match="differ in length"):
             batch_bytes.decoded(batch_bytes.encoded(ReaderBatch(bad=bad)))

@@ -10,15 +10,8 @@ from pathlib import Path
 import pytest
 
 from configtron.model.errors import BadInput, Unwritten
-from configtron.service.outcomes.marked_lines import (
-    MARK,
-    add_to_haproxy,
-    add_to_nginx,
-    is_silent,
-    is_unchanged,
-    signed,
-    without_marked,
-)
+from configtron.service.outcomes import marked_lines
+from configtron.service.outcomes.marked_lines import MARK, add_to_haproxy, add_to_nginx, signed, without_marked
 from configtron.service.outcomes.web_server_texts import BLOCKS
 from configtron.service.outcomes.web_setup import replace_files, write
 from tests.support.real_servers import snippet
@@ -81,9 +74,12 @@ def test_a_server_of_stream_is_no_site() -> None:
 
 
 def test_a_site_without_logs_is_named() -> None:
-    assert is_silent("http { access_log off; server { listen 81; } }", (80,))
-    assert is_silent("server { access_log off; }", (80,)) and not is_silent("server { access_log off; }", (81,))
-    assert not is_silent("server { location = /favicon.ico { access_log off; } }", (80,))
+    for text, port, silent in (
+        ("http { access_log off; server { listen 81; } }", 80, True),
+        ("server { access_log off; }", 80, True), ("server { access_log off; }", 81, False),
+        ("server { location = /favicon.ico { access_log off; } }", 80, False),
+    ):  # fmt: skip
+        assert marked_lines.is_silent(text, (port,)) == silent
 
 
 def test_haproxy_without_indentation_of_several_ports_and_of_tcp_beside() -> None:
@@ -108,8 +104,8 @@ def test_each_frontend_of_the_ports_gets_the_lines() -> None:
 
 def test_a_file_that_a_human_changed_is_known() -> None:
     text = signed("a\nb\n")
-    assert is_unchanged(text) and not is_unchanged(text + "c\n") and not is_unchanged("a\nb\n")
-    assert not is_unchanged(text + "\udcfc")  # a byte that is no UTF-8
+    found = [marked_lines.is_unchanged(one) for one in (text, text + "c\n", "a\nb\n", text + "\udcfc")]
+    assert found == [True, False, False, False], "the last has a byte that is no UTF-8"
 
 
 def test_a_disk_that_is_full_leaves_the_file_whole(tmp_path: Path) -> None:
