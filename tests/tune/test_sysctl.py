@@ -138,7 +138,7 @@ def test_what_another_program_set_is_seen_and_let_be(hosts: Hosts, driver: Sysct
     theirs = {"notsent_lowat": "30000", "tcp_slow_start_after_idle": "0"}
     assert texts(hosts) == untouched | theirs | {"tcp_autocorking": "0"}
     assign(driver, "third", tcp_autocorking=0, notsent_lowat=20_000)
-    sysctl(hosts.server, [("net/ipv4/tcp_notsent_lowat", "40000")])
+    sysctl(hosts.server, [("net/ipv4/tcp_notsent_lowat", "40000"), ("net/ipv4/tcp_autocorking", "1")])
     for _ in range(2):
         driver.revert(before)
         assert texts(hosts) == untouched | theirs | {"notsent_lowat": "40000"}
