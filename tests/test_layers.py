@@ -188,7 +188,7 @@ LENDERS = frozenset(
 
 def test_what_tests_share_is_in_support() -> None:
     files = [file for file in (ROOT / "tests").rglob("*.py") if not file.is_relative_to(ROOT / "tests" / "support")]
-    odd = [str(file.relative_to(ROOT)) for file in files if not file.name.startswith(("test_", "__init__"))]
+    odd = [str(file.relative_to(ROOT)) for file in files if not file.name.startswith(("test_", "__init__", "conftest"))]
     assert odd == [], "a file without tests belongs into tests/support"
     every = (ROOT / "tests").rglob("*.py")
     known = {".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files if file.name.startswith("test_")}

@@ -33,16 +33,6 @@ def ours(hosts: Hosts, version: int = 4) -> str:
     return ip(hosts, f"-{version} route show table {TABLE}")
 
 
-def test_only_routes_that_it_made_are_touched(hosts: Hosts, driver: RouteDriver) -> None:
-    ip(hosts, "route add 198.51.100.0/24 via 10.9.0.2 proto static")
-    ip(hosts, "rule add pref 32765 fwmark 7 lookup 7")
-    bare = everything(hosts)
-    driver.apply(difference(Rules(), RULES))
-    assert set(bare[2].splitlines()) <= set(everything(hosts)[2].splitlines())
-    driver.revert(driver.before())
-    assert everything(hosts) == bare
-
-
 def test_few_changes_lead_where_reading_everything_leads(hosts: Hosts, driver: RouteDriver) -> None:
     chance = random.Random(7)
     inner = {f"172.{16 + i}.{j}.0/24": "fast" for i in range(4) for j in range(8)}
@@ -91,7 +81,7 @@ def test_the_gateway_is_followed(hosts: Hosts, applied: RouteDriver) -> None:
     assert applied.mark() == mark and applied.read() == RULES
 
 
-def test_without_a_route_it_waits_for_one(hosts: Hosts, driver: RouteDriver) -> None:
+def test_without_a_route_it_waits_for_one_and_spells_nexthop_objects_out(hosts: Hosts, driver: RouteDriver) -> None:
     ip(hosts, "route del default")
     driver.apply(ONE)
     assert "throw 10.1.0.0/16" in ours(hosts) and driver.read().prefixes == {"10.1.0.0/16": "fast"}
@@ -99,6 +89,10 @@ def test_without_a_route_it_waits_for_one(hosts: Hosts, driver: RouteDriver) -> 
     ip(hosts, "route add default via 10.9.0.2 mtu 1300")
     assert driver.follow() == 1
     assert "10.1.0.0/16 via 10.9.0.2" in ours(hosts) and "mtu 1300 initcwnd 30" in ours(hosts)
+    ip(hosts, "nexthop add id 5 via 10.9.0.2 dev vs")
+    ip(hosts, "route replace default nhid 5")
+    assert driver.follow() == 1 and "10.1.0.0/16 via 10.9.0.2" in ours(hosts)
+    assert "nhid" not in ours(hosts) and "mtu" not in ours(hosts)
 
 
 def test_several_ways_and_gateways_of_the_other_family_are_repeated(hosts: Hosts, driver: RouteDriver) -> None:
@@ -113,13 +107,6 @@ def test_several_ways_and_gateways_of_the_other_family_are_repeated(hosts: Hosts
     assert "198.51.100.0/25 via 10.66.0.1 dev vs" in shown and "onlink" in shown
     assert ours(hosts, 6).count("nexthop via fd09::") == 2
     assert driver.read().prefixes == prefixes and driver.follow() == 0
-
-
-def test_nexthop_objects_are_spelt_out(hosts: Hosts, driver: RouteDriver) -> None:
-    ip(hosts, "nexthop add id 5 via 10.9.0.2 dev vs")
-    ip(hosts, "route replace default nhid 5")
-    driver.apply(ONE)
-    assert "nhid" not in ours(hosts) and "10.1.0.0/16 via 10.9.0.2" in ours(hosts)
 
 
 def test_routes_that_a_link_took_with_it_are_made_again(hosts: Hosts, applied: RouteDriver) -> None:
@@ -145,36 +132,22 @@ def test_a_longer_route_of_the_main_table_wins_though_it_comes_later(hosts: Host
     assert "lookup main" not in "".join(line for line in ip(hosts, "rule").splitlines() if "32765" in line)
 
 
-@pytest.mark.parametrize(
-    ("words", "prefix"),
-    [
-        (f"route del 10.1.0.0/16 table {TABLE}", "10.1.0.0/16"),
-        (f"route replace 10.1.0.0/16 via 10.9.0.2 table {TABLE} metric 1 proto 67 initcwnd 5", "10.1.0.0/16"),
-        (f"rule del pref 32765 lookup {TABLE}", "192.0.2.7/32"),
-        (f"rule del pref 32765 lookup {TABLE} suppress_prefixlength 15", "10.1.0.0/16"),
-        ("rule del pref 32765 lookup main suppress_prefixlength 16", "10.1.0.0/16"),
-        ("-6 rule del pref 32765 lookup main suppress_prefixlength 32", "fd01::/32"),
-    ],
-)
-def test_a_foreign_hand_is_seen_and_let_be(hosts: Hosts, applied: RouteDriver, words: str, prefix: str) -> None:
-    applied.follow(RULES)
-    mark = applied.mark()
-    ip(hosts, words)
-    assert applied.follow(RULES) == 0 and applied.mark() != mark
-    assert prefix not in applied.read().prefixes
-    assert RouteDriver(Place(netns=hosts.server)).mark() == applied.mark()
-
-
-def test_another_programs_route_in_our_table_is_refused(hosts: Hosts, applied: RouteDriver) -> None:
-    mark = applied.mark()
-    ip(hosts, f"route add 192.0.2.0/24 via 10.9.0.2 table {TABLE} proto static")
-    assert applied.mark() != mark
+def test_another_programs_routes_stay_and_in_our_table_are_refused(hosts: Hosts, driver: RouteDriver) -> None:
+    ip(hosts, "route add 198.51.100.0/24 via 10.9.0.2 proto static")
+    ip(hosts, "rule add pref 32765 fwmark 7 lookup 7")
+    bare = everything(hosts)
+    driver.apply(difference(Rules(), RULES))
+    assert set(bare[2].splitlines()) <= set(everything(hosts)[2].splitlines())
+    mark, theirs = driver.mark(), f"route add 192.0.2.0/24 via 10.9.0.2 table {TABLE} proto static"
+    ip(hosts, theirs)
+    assert driver.mark() != mark
     for changes in (Changes(default="fast"), Changes({}, {"192.0.2.0/24": "fast"})):
         with pytest.raises(Refused, match="192.0.2.0/24 that is not ours"):
-            applied.apply(changes)
-    assert applied.read() == RULES
-    applied.revert(applied.before())
-    assert "192.0.2.0/24" in ours(hosts)
+            driver.apply(changes)
+    assert driver.read() == RULES
+    driver.revert(driver.before())
+    ip(hosts, theirs.replace("add", "del"))
+    assert everything(hosts) == bare
 
 
 def test_few_changes_are_read_back(hosts: Hosts, driver: RouteDriver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,13 +220,11 @@ def test_what_the_kernel_refuses_leaves_all_as_before(hosts: Hosts, applied: Rou
         pytest.skip("the kernel has loaded it")
 
 
-def test_names_of_any_length_and_script(driver: RouteDriver) -> None:
+def test_names_of_any_length_and_script_and_a_note_cut_short(hosts: Hosts, driver: RouteDriver) -> None:
     profiles = {name: Profile(name, (("initcwnd", 4),)) for name in ("a", "x" * 300, 'für Ä\n"b"', "日本")}
     driver.apply(Changes(profiles))
     assert driver.read().profiles == profiles
-
-
-def test_a_note_cut_short_is_no_note(hosts: Hosts, driver: RouteDriver) -> None:
+    driver.revert(driver.before())
     driver.apply(ONE)
     piece = next(line for line in ip(hosts, f"route show table {NOTES_TABLE}").splitlines() if line.endswith("4099 "))
     ip(hosts, f"route del {piece} table {NOTES_TABLE}")

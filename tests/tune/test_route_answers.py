@@ -184,49 +184,50 @@ def heard(hosts: Hosts, few: int | None = None) -> RouteDriver:
     return made
 
 
+OURS = f"table {TABLE} metric 1 proto 67"
+
+
 @pytest.mark.parametrize(
-    ("words", "prefixes"),
+    ("words", "lost", "prefixes"),
     [
-        (f"route del 10.1.0.0/16 table {TABLE}", {"10.1.0.0/16"}),
-        (f"-6 route del fd01::/32 table {TABLE}", {"fd01::/32"}),
-        (f"route replace 10.1.0.0/16 via 10.9.0.2 table {TABLE} metric 1 proto 67 initcwnd 5", {"10.1.0.0/16"}),
-        (f"route add 10.7.0.0/16 via 10.9.0.2 table {TABLE} metric 1 proto 67 initcwnd 4", {"10.7.0.0/16"}),
-        ("route add 10.7.0.0/16 via 10.9.0.2 table 77", set()),
+        (f"route del 10.1.0.0/16 table {TABLE}", "10.1.0.0/16", {"10.1.0.0/16"}),
+        (f"-6 route del fd01::/32 table {TABLE}", "fd01::/32", {"fd01::/32"}),
+        (f"route replace 10.1.0.0/16 via 10.9.0.2 {OURS} initcwnd 5", "10.1.0.0/16", {"10.1.0.0/16"}),
+        (f"route add 10.7.0.0/16 via 10.9.0.2 {OURS} initcwnd 4", "", {"10.7.0.0/16"}),
+        ("route add 10.7.0.0/16 via 10.9.0.2 table 77", "", set()),
+        # what a look at a few does not show is for the whole
+        (f"rule del pref 32765 lookup {TABLE}", "192.0.2.7/32", None),
+        (f"rule del pref 32765 lookup {TABLE} suppress_prefixlength 15", "10.1.0.0/16", None),
+        ("rule del pref 32765 lookup main suppress_prefixlength 16", "10.1.0.0/16", None),
+        ("-6 rule del pref 32765 lookup main suppress_prefixlength 32", "fd01::/32", None),
+        (f"route add 192.0.2.0/24 via 10.9.0.2 table {TABLE} proto static", "", None),
+        (f"route flush table {NOTES_TABLE}", "", None),
+        (f"route del default table {TABLE}", "", None),
+        ("link set vs down", "", None),
     ],
 )
-def test_a_few_are_looked_at_and_nothing_else(
-    hosts: Hosts, words: str, prefixes: set[str], monkeypatch: pytest.MonkeyPatch
+def test_a_foreign_hand_is_heard_seen_and_let_be(
+    hosts: Hosts, words: str, lost: str, prefixes: set[str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = heard(hosts)
+    driver.follow(RULES)
     mark = driver.mark()
     ip(hosts, words)
-    with monkeypatch.context() as alone:
-        alone.setattr(RouteTable, "seen", lambda _: pytest.fail("the whole table was read"))
-        news = driver.news()
-        assert driver.news() == NOTHING, "reported once"
-    assert news is not None and news[0] == prefixes
-    whole = RouteDriver(Place(netns=hosts.server)).read()
-    assert news[1].prefixes == {prefix: name for prefix, name in whole.prefixes.items() if prefix in prefixes}
-    assert not prefixes or news[1].profiles == whole.profiles
-    assert (driver.mark() != mark) == bool(prefixes), "who asks for the mark afterwards sees it too"
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        f"rule del pref 32765 lookup {TABLE}",
-        f"route add 192.0.2.0/24 via 10.9.0.2 table {TABLE} proto static",
-        f"route flush table {NOTES_TABLE}",
-        f"route del default table {TABLE}",
-        "link set vs down",
-    ],
-)
-def test_what_a_few_do_not_report_is_for_the_whole(hosts: Hosts, words: str) -> None:
-    driver = heard(hosts)
-    mark = driver.mark()
-    ip(hosts, words)
-    assert driver.news() is None and driver.news() is None
-    assert driver.mark() != mark and driver.news() == NOTHING
+    if prefixes is None:
+        assert driver.news() is None and driver.news() is None
+    else:
+        with monkeypatch.context() as alone:
+            alone.setattr(RouteTable, "seen", lambda _: pytest.fail("the whole table was read"))
+            news = driver.news()
+            assert driver.news() == NOTHING, "reported once"
+        assert news is not None and news[0] == prefixes
+        whole = RouteDriver(Place(netns=hosts.server)).read()
+        assert news[1].prefixes == {prefix: name for prefix, name in whole.prefixes.items() if prefix in prefixes}
+        assert not prefixes or news[1].profiles == whole.profiles
+    assert (driver.mark() != mark) == (prefixes != set()), "who asks for the mark afterwards sees it too"
+    assert driver.news() == NOTHING and driver.mark() == RouteDriver(Place(netns=hosts.server)).mark()
+    if lost:
+        assert driver.follow(RULES) == 0 and lost not in driver.read().prefixes
 
 
 def test_many_are_for_the_whole(hosts: Hosts) -> None:

@@ -12,7 +12,7 @@ import pytest
 from configtron.cli.outermost import run
 from configtron.db.tuning import Tuning
 from configtron.linux.netns import inside
-from configtron.model.errors import Refused
+from configtron.model.errors import BadInput, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Rules
 from configtron.tune import router
@@ -89,6 +89,8 @@ def test_requests_are_led_by_prefix_behind_apache(hosts: Hosts, tmp_path: Path) 
 
 def test_the_old_map_is_back_where_the_server_says_no(tmp_path: Path) -> None:
     file = tmp_path / "pools.map"
+    with pytest.raises(BadInput, match="no server is called 'cat'"):
+        router.server("cat")
     says_yes, says_no = (router.server("nginx", check=check, reload="true") for check in ("true", "false"))
     for check, reload, stated in (
         ("sh -c 'echo no >&2; exit 1'", "true", "finds fault.*: no;"),

@@ -27,6 +27,7 @@ from tests.support.tune.two_hosts import (
 )
 
 pytestmark = pytest.mark.root
+FILES = {knob: FOLDER / switch.file for knob, switch in BY_KNOB.items()}
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +46,7 @@ def driver(hosts: Hosts) -> Iterator[SysctlDriver]:
 
 def texts(hosts: Hosts) -> dict[str, str]:
     with inside(hosts.server):
-        files = {knob: FOLDER / switch.file for knob, switch in BY_KNOB.items()}
-        return {knob: file.read_text().strip() for knob, file in files.items() if file.exists()}
+        return {knob: file.read_text().strip() for knob, file in FILES.items() if file.exists()}
 
 
 def assign(driver: SysctlDriver, name: str = "all", **settings: Value) -> Profile:
@@ -117,8 +117,9 @@ def test_what_stood_before_comes_back_exactly(hosts: Hosts, driver: SysctlDriver
 
 
 def test_a_knob_that_a_later_profile_leaves_out_goes_back(hosts: Hosts, driver: SysctlDriver) -> None:
-    untouched = texts(hosts)
+    untouched, first_namespace = texts(hosts), {file.name: file.read_text() for file in FILES.values() if file.exists()}
     assign(driver, tcp_autocorking=0, tcp_slow_start_after_idle=0)
+    assert {file.name: file.read_text() for file in FILES.values() if file.exists()} == first_namespace
     assign(driver, "second", tcp_slow_start_after_idle=0)
     assert texts(hosts) == untouched | {"tcp_slow_start_after_idle": "0"}
     driver.apply(Changes(default=""))
@@ -137,7 +138,7 @@ def test_what_another_program_set_is_seen_and_let_be(hosts: Hosts, driver: Sysct
     theirs = {"notsent_lowat": "30000", "tcp_slow_start_after_idle": "0"}
     assert texts(hosts) == untouched | theirs | {"tcp_autocorking": "0"}
     assign(driver, "third", tcp_autocorking=0, notsent_lowat=20_000)
-    sysctl(hosts.server, [("net/ipv4/tcp_notsent_lowat", "40000")])
+    sysctl(hosts.server, [("net/ipv4/tcp_notsent_lowat", "40000"), ("net/ipv4/tcp_autocorking", "1")])
     for _ in range(2):
         driver.revert(before)
         assert texts(hosts) == untouched | theirs | {"notsent_lowat": "40000"}
@@ -168,9 +169,3 @@ def test_what_the_kernel_refuses_is_put_back(
     with pytest.raises(Refused, match="tcp_congestion_control = vegas: .*available: "):
         driver.apply(Changes({"p": profile}, default="p"))
     assert texts(hosts) == untouched and driver.read() == notes
-
-
-def test_the_first_namespace_is_not_touched(driver: SysctlDriver) -> None:
-    ours = {knob: (FOLDER / switch.file).read_text() for knob, switch in BY_KNOB.items()}
-    assign(driver, tcp_autocorking=0, tcp_slow_start_after_idle=0, notsent_lowat=20_000)
-    assert {knob: (FOLDER / switch.file).read_text() for knob, switch in BY_KNOB.items()} == ours

@@ -59,7 +59,8 @@ def test_doctor(wanted: TuneCommand, monkeypatch: pytest.MonkeyPatch) -> None:
     known(monkeypatch, kmod=LAME, ebpf=SAME, route=SAME)
     code, out, _ = wanted("doctor", "-f", "jsonl")
     found = rows(out)
-    assert code == DONE and [(row["driver"], row["knobs"], row["missing"]) for row in found if row["kind"] == "driver"] == [
+    named = [(row["driver"], row["knobs"], row["missing"]) for row in found if row["kind"] == "driver"]
+    assert code == DONE and named == [
         ("kmod", 0, "no module; run: make kmod"), ("ebpf", 1, ""), ("route", 1, ""),
     ]  # fmt: skip
     knobs = {row["knob"]: row for row in found if row["kind"] == "knob"}
