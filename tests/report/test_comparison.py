@@ -7,7 +7,7 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jsonschema
 import pytest
@@ -16,11 +16,16 @@ from configtron.report.comparison import RegionComparison, compared
 from configtron.report.diversity_lines import write_comparison
 from configtron.report.plant_scores import planted
 from configtron.report.target_results import found_in, rows_of
-from tests.report.test_score import Plant
 from tests.support import ROOT
 from tests.support import tiny_run as tiny
 
 KNOBS, VANTAGES = ("icw", "rwin", "synack_rto"), ("na", "eu", "as")
+
+
+class Plant(NamedTuple):
+    host: str
+    knob: str
+    region: str
 
 
 @pytest.fixture

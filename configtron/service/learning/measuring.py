@@ -28,7 +28,7 @@ from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import BadInput
 from configtron.model.records import Json, canonical
 from configtron.model.samples import digest, judged
-from configtron.report.filling import Moment
+from configtron.report.progress import Moment
 from configtron.service.campaign.runs import locked
 from configtron.service.progress import Event, Progress
 

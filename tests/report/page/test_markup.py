@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whatever a server sent is text in the page; its words can be read, by day and by night; its axes have round numbers."""
+"""Whatever a server sent is text in the page; its words can be read by day and night; its axes have round numbers."""
 
 from __future__ import annotations
 
