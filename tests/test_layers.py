@@ -177,7 +177,7 @@ LENDERS = frozenset(
     """
     cli.learn.test_import_logs cli.test_fingerprint_live cli.test_learn_measure cli.tune.test_commands
     fingerprint.capture.test_reading fingerprint.passive.test_foreign fingerprint.passive.test_fuzz
-    fingerprint.passive.test_fuzzer lab.test_campaign lab.test_world lab.testbed.test_kept_connections
+    lab.test_campaign lab.test_world lab.testbed.test_kept_connections
     lab.testbed.test_measure lab.testbed.test_pages lab.testbed.test_realism learner.test_initial_classes
     learner.test_damage learner.test_split_test learner.test_logged learner.test_relevance learner.test_value
     report.page.test_markup studies.test_search test_clock test_packaging test_reasons tune.test_ebpf

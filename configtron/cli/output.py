@@ -14,7 +14,6 @@ from configtron.report.files import opened
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import Any
 
     from configtron.model.records import Json
     from configtron.report.job_display import BarDisplay, CountsOf, EventLines
@@ -44,12 +43,12 @@ def event_lines(*, closing: bool = True) -> EventLines:
     return EventLines(say, closing=closing)
 
 
-def progress_bar(make: Callable[..., Any], counts_of: CountsOf, status_file: Path | None) -> BarDisplay:
+def progress_bar(counts_of: CountsOf, status_file: Path | None, *, counted: bool = False) -> BarDisplay:
     """Return a callback that shows the events of a job as a bar on stderr. Errors: `BadInput` for the status file."""
     from configtron.report.job_display import BarDisplay
 
     quiet, color = settings().loudness < 0, settings().color
-    return BarDisplay(make, counts_of, status_file, say=say, hint=hint, quiet=quiet, color=color)
+    return BarDisplay(counts_of, status_file, say=say, hint=hint, counted=counted, quiet=quiet, color=color)
 
 
 @contextmanager

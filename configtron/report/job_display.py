@@ -12,8 +12,9 @@ from typing import Any, Self
 from configtron.model.errors import cannot_write
 from configtron.model.progress import Event, StepProgress
 from configtron.report.pace import JobPace
+from configtron.report.progress import CampaignCounts, Moment, Progress
 
-CountsOf = Callable[[Event], tuple[Any, bool] | None]
+CountsOf = Callable[[Event], tuple[CampaignCounts | Moment, bool] | None]
 
 
 class EventLines:
@@ -38,21 +39,21 @@ class EventLines:
 class BarDisplay:
     """Show the events of one job: a bar that the first step makes, notices above it, a line a second in a status file.
 
-    make       the bar: `Progress` or `Filling` of `configtron.report`
     counts_of  what the bar shows of an event, and whether it is the last; None for a notice
     say, hint  print a line; name the database in commands of a line
+    how        `counted`, `quiet` and `color` of `Progress`
 
     Errors: `BadInput` if the status file cannot be opened.
     """
 
     def __init__(
-        self, make: Callable[..., Any], counts_of: CountsOf, status_file: Path | None, *, say: Callable[[str], None],
-        hint: Callable[[str], str], quiet: bool, color: bool,
+        self, counts_of: CountsOf, status_file: Path | None, *, say: Callable[[str], None], hint: Callable[[str], str],
+        **how: Any,
     ) -> None:  # fmt: skip
-        self._make, self._counts_of, self._status_file = make, counts_of, status_file
-        self._say, self._hint, self._quiet, self._color = say, hint, quiet, color
+        self._counts_of, self._status_file, self._say, self._hint = counts_of, status_file, say, hint
+        self._how = how
         self._stack = ExitStack()
-        self._bar: Any = None
+        self._bar: Progress | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -71,11 +72,11 @@ class BarDisplay:
         else:
             self._say(event.what)
 
-    def _begun(self, what: str) -> Any:
+    def _begun(self, what: str) -> Progress:
         path, status = self._status_file, None
         if path is not None:
             try:
                 status = sys.stderr if str(path) == "-" else self._stack.enter_context(path.open("w"))
             except OSError as error:
                 raise cannot_write(path, error) from error
-        return self._make(what, sys.stderr, quiet=self._quiet, color=self._color, status=status)
+        return Progress(what, sys.stderr, status=status, **self._how)

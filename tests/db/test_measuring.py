@@ -3,13 +3,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import random
-import signal
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +13,6 @@ from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.repeats import StoppingRule
 from configtron.model.samples import Filled, Sample, Stack, judged
-from tests.support import ROOT
 
 PROFILES = tuple(Profile(str(n), (("http_version", "h2"), ("initcwnd", n))) for n in (10, 30))
 SITES = ("news", "shop")
@@ -73,20 +66,15 @@ def test_provenance_is_of_all_that_makes_a_cell(store: Measuring) -> None:
     assert {cell.provenance for cell in store.cells(again)} == first
 
 
-def test_a_shard_is_kept_once(store: Measuring) -> None:
-    number, other = store.begin("smoke", "{}"), store.begin("smoke", "{}")
+def test_a_shard_is_kept_once_and_whole_or_not_at_all(store: Measuring) -> None:
+    number, other, third = (store.begin("smoke", "{}") for _ in range(3))
     assert record(store, number) and not record(store, number, first_ms=500.0) and record(store, other, first_ms=500.0)
-    assert next(store.cells(number)).verdict.median_ms == 102.5
-    assert next(store.cells(other)).verdict.median_ms == 502.5
-
-
-def test_a_shard_is_kept_whole_or_not_at_all(store: Measuring) -> None:
-    number = store.begin("smoke", "{}")
+    assert [next(store.cells(one)).verdict.median_ms for one in (number, other)] == [102.5, 502.5]
     one = filled()
     doubled = Filled(one.condition, one.network, one.stacks, (*one.samples, one.samples[0]), 1.0)
     with pytest.raises(BadInput, match="UNIQUE"):
-        store.record(number, doubled, judged(one, 2, SITES, RULE), PROFILES, shard_of())
-    assert store.shards(number) == () and list(store.cells(number)) == []
+        store.record(third, doubled, judged(one, 2, SITES, RULE), PROFILES, shard_of())
+    assert store.shards(third) == () and list(store.cells(third)) == []
 
 
 def test_measurements_list_their_state(store: Measuring) -> None:
@@ -96,52 +84,10 @@ def test_measurements_list_their_state(store: Measuring) -> None:
     (found,) = store.measurements()
     assert found.id == number and found[3:] == ("partial", found.version, "smoke", '{"seed":1}', 1)
     assert store.resume(number).status == "partial" and store.measurement(-1).status == "running"
-
-
-@pytest.mark.parametrize("number", [7, -2])
-def test_an_unknown_measurement_is_bad_input(store: Measuring, number: int) -> None:
-    store.begin("smoke", "{}")
-    with pytest.raises(BadInput, match=f"measurement {number}.*holds 1"):
-        store.measurement(number)
-
-
-def test_the_tensor_is_a_table(store: Measuring) -> None:
-    number = store.begin("smoke", "{}")
-    record(store, number)
-    rows = sqlite3.connect(store.path).execute(
-        "SELECT condition, settings ->> 'initcwnd', site, median_ms, flag FROM plt ORDER BY 2, 3"
-    )
-    assert [tuple(row) for row in rows][:2] == [("a", 10, "news", 102.5, ""), ("a", 10, "shop", None, "timeout")]
-
-
-WRITER = """
-import sys
-from pathlib import Path
-from configtron.db.measuring import Measuring
-from tests.db.test_measuring import record
-store = Measuring(Path(sys.argv[1]))
-number = store.begin("smoke", "{}")
-print("begun", flush=True)
-for n in range(10**6):
-    record(store, number, str(n))
-    print(n, flush=True)
-"""
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_kill_9_loses_no_shard_that_was_recorded(tmp_path: Path, seed: int) -> None:
-    path = tmp_path / "killed.db"
-    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    assert writer.stdout is not None
-    lines = [writer.stdout.readline() for _ in range(random.Random(seed).randint(2, 40))]
-    os.kill(writer.pid, signal.SIGKILL)
-    lines += writer.stdout.readlines()
-    writer.wait()
-    confirmed = {line.strip() for line in lines if line.strip().isdigit() and line.endswith("\n")}
-    with Measuring(path) as store:
-        kept = {shard.condition for shard in store.shards(1)}
-        cells = list(store.cells(1))
-    assert confirmed <= kept and len(cells) == 4 * len(kept)
-    database = sqlite3.connect(path)
-    assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    assert json.loads(database.execute("SELECT network FROM shard").fetchone()[0]) == {"r2": "netem"}
+    for absent in (7, -2):
+        with pytest.raises(BadInput, match=f"measurement {absent}.*holds 1"):
+            store.measurement(absent)
+    database = sqlite3.connect(store.path)
+    rows = database.execute("SELECT condition, settings ->> 'initcwnd', site, median_ms, flag FROM plt ORDER BY 2, 3")
+    assert rows.fetchall()[:2] == [("a", 10, "news", 102.5, ""), ("a", 10, "shop", None, "timeout")]
+    assert database.execute("SELECT network FROM shard").fetchone() == ('{"r2":"netem"}',)

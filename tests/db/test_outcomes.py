@@ -3,11 +3,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -116,15 +112,6 @@ def test_numbers_are_not_given_twice(store: Outcomes) -> None:
     assert anew.id > again.id and [anew] == [store.learner(one.name) for one in store.learners()]
 
 
-def test_a_log_begins_with_its_first_outcomes_or_not_at_all(store: Outcomes) -> None:
-    reported = logged(20)
-    assert store.count(store.begin_log("sim", "{}", reported)) == 20
-    reported.plt_ms[13] = -1.0
-    with pytest.raises(BadInput):
-        store.begin_log("sim", "{}", reported)
-    assert [log.outcomes for log in store.logs()] == [20]
-
-
 def test_two_that_teach_one_policy(store: Outcomes) -> None:
     """The second to save gets an error, whatever the first did; what the first kept stays."""
     store.add(store.begin_log("sim", "{}"), logged(100))
@@ -148,27 +135,30 @@ def test_two_that_teach_one_policy(store: Outcomes) -> None:
         lessons(store, "p", [])  # made anew: of the same name, read as far, and another
 
 
-def test_a_configuration_that_is_gone_is_reported(store: Outcomes) -> None:
+def test_all_or_none(store: Outcomes) -> None:
+    log, reported = store.begin_log("sim", "{}"), logged(20)
+    assert store.count(store.begin_log("sim", "{}", reported)) == 20
+    reported.plt_ms[13] = -1.0
+    for begun in (lambda: store.add(log, reported), lambda: store.begin_log("sim", "{}", reported)):
+        with pytest.raises(BadInput, match="CHECK"):
+            begun()
+    with pytest.raises(BadInput):
+        store.begin_log("elsewhere", "{}")
+    assert [log.outcomes for log in store.logs()] == [0, 20]
+
+
+def test_strange_outcomes_are_refused_and_damage_is_reported(store: Outcomes) -> None:
+    with pytest.raises(BadInput, match="no arm is called 'guess'"):
+        logged_of([replace(OUTCOMES[0], decision=replace(OUTCOMES[0].decision, arm="guess"))])
+    for wrong in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(BadInput, match="above 0"):
+            logged_of([replace(OUTCOMES[0], plt_ms=wrong)])
+    with pytest.raises(BadInput, match="is no text"):
+        store.of_prefixes(("\udcff",), 5)
     store.begin_log("sim", "{}", logged(20))
     store._connection.execute("DELETE FROM configuration WHERE id = 3")
     with pytest.raises(BadInput, match="a configuration that is not there"):
         next(store.batches())
-
-
-def test_what_is_no_text_is_reported(store: Outcomes) -> None:
-    with pytest.raises(BadInput, match="is no text"):
-        store.of_prefixes(("\udcff",), 5)
-
-
-def test_all_or_none(store: Outcomes) -> None:
-    log = store.begin_log("sim", "{}")
-    reported = logged(20)
-    reported.plt_ms[13] = -1.0
-    with pytest.raises(BadInput, match="CHECK"):
-        store.add(log, reported)
-    assert store.count() == 0
-    with pytest.raises(BadInput):
-        store.begin_log("elsewhere", "{}")
 
 
 def lessons(store: Outcomes, name: str, parts: list[Logged], policy: str = "mab_nc") -> None:
@@ -203,33 +193,6 @@ def test_a_policy_goes_on_as_if_nothing_had_happened(store: Outcomes, policy: st
         store.begin_learner("whole", policy, 0, "", None, "")
     assert store.drop_learner("whole") and not store.drop_learner("whole")
     assert len(list(store.decisions("halved"))) == 600 and list(store.decisions("whole")) == []
-
-
-WRITER = """
-import sys
-from pathlib import Path
-from configtron.db.outcomes import Outcomes
-from tests.learner.test_logged import logged
-store, reported = Outcomes(Path(sys.argv[1])), logged(500)
-log = store.begin_log("sim", "{}")
-while True:
-    store.add(log, reported)
-    print(store.count(), flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_a_kill_leaves_whole_batches(tmp_path: Path) -> None:
-    path = tmp_path / "o.db"
-    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    assert writer.stdout is not None
-    counts = [int(writer.stdout.readline()) for _ in range(5)]
-    os.kill(writer.pid, signal.SIGKILL)
-    counts += [int(line) for line in writer.communicate()[0].splitlines()]
-    with Outcomes(path) as store:
-        assert store.count() >= counts[-1] and store.count() % 500 == 0
-        assert store._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert sum(len(part) for part in store.batches()) == store.count()
 
 
 @pytest.mark.slow
@@ -272,11 +235,3 @@ def test_an_older_database_is_brought_up(tmp_path: Path) -> None:
     assert set(made.execute(query)) == set(brought_up.execute(query))
     columns = "SELECT name, type, \"notnull\", pk FROM pragma_table_info('context')"
     assert set(made.execute(columns)) == set(brought_up.execute(columns))
-
-
-def test_strange_outcomes_are_refused() -> None:
-    with pytest.raises(BadInput, match="no arm is called 'guess'"):
-        logged_of([replace(OUTCOMES[0], decision=replace(OUTCOMES[0].decision, arm="guess"))])
-    for wrong in (0.0, -1.0, np.nan, np.inf):
-        with pytest.raises(BadInput, match="above 0"):
-            logged_of([replace(OUTCOMES[0], plt_ms=wrong)])

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""Who may read a database: its owner, whatever the umask was when it was made."""
+"""Who may read a database: its owner, whatever the umask was when it was made; rows by statements of many; replays."""
 
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from configtron.db.many_rows import TOGETHER, Insertion, insert_rows
 from configtron.db.private import BESIDE
+from configtron.db.replays import Replays
 from configtron.db.tuning import Tuning
+from configtron.model.errors import BadInput
 from configtron.service.lease.context import exclusive_lock, lock_path
 
 
@@ -80,3 +84,46 @@ def test_anothers_file_is_warned_about(
     monkeypatch.setattr(Path, "chmod", forbidden)
     Tuning(path).close()
     assert f"chmod 600 {path}" in caplog.text
+
+
+INTO = Insertion("row", ("number", "word"), "ON CONFLICT (number) DO NOTHING")
+
+
+@pytest.mark.parametrize("number", [0, 1, TOGETHER - 1, TOGETHER, TOGETHER + 1, 3 * TOGETHER + 2])
+def test_each_row_is_inserted_once_in_its_order(number: int) -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE row (id INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER UNIQUE, word TEXT)")
+    rows = [(7 * at % 1009, f"word {at}") for at in range(number)]
+    insert_rows(connection, INTO, rows)
+    assert connection.execute("SELECT id, number, word FROM row ORDER BY id").fetchall() == [
+        (at, *row) for at, row in enumerate(rows, 1)
+    ]
+
+
+def test_of_a_statement_only_the_row_that_clashes_is_dropped() -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE row (number INTEGER UNIQUE, word TEXT)")
+    insert_rows(connection, INTO, [(3, "first")])
+    insert_rows(connection, INTO, [(at, "second") for at in range(TOGETHER)])
+    words = dict(connection.execute("SELECT number, word FROM row"))
+    assert len(words) == TOGETHER and words.pop(3) == "first" and set(words.values()) == {"second"}
+
+
+def test_a_replay_is_kept_part_by_part(tmp_path: Path) -> None:
+    with Replays(tmp_path / "r.db") as book:
+        with pytest.raises(BadInput, match="no replay to go on with"):
+            book.replay()
+        one, two = book.begin('{"a":1}'), book.begin("{}")
+        book.keep(one, "half")
+        book.finish(two, "done")
+        assert (book.replay().id, book.replay().state, book.replay(two).status) == (one, "half", "done")
+        book.part(one, 1, "[1]")
+        book.part(one, 0, "[0]")
+        assert book.replay(one).state == "" and book.found(one) == {0: "[0]", 1: "[1]"} and book.found(two) == {}
+        assert [(kept.parts, kept.config) for kept in map(book.replay, (one, two))] == [(2, '{"a":1}'), (0, "{}")]
+        book.finish(one, "interrupted")
+        assert book.replay().status == "interrupted" and book.replay().finished_at
+        with pytest.raises(BadInput, match="of number 7"):
+            book.replay(7)
+        with pytest.raises(BadInput, match="JSON|json|CHECK"):
+            book.begin("no json")

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
 import gc
-import os
-import random
 import signal
 import sqlite3
 import subprocess
@@ -46,17 +44,6 @@ def test_results_come_back_as_they_were(store: Store) -> None:
     assert store.done(run) == {"na/a/icw.1": (ICW, NONE, TUPLE), "eu/a/icw.1": ()}
 
 
-def test_equal_values_of_unlike_types_come_back_as_they_were(store: Store) -> None:
-    run = store.begin_run("{}")
-    values = (1, True, 1.0, 0, False, 0.0, "1", (1, True))
-    seen = tuple(replace(ICW, value=value, evidence=(n,)) for n, value in enumerate(values))
-    store.record(run, [result("na/a/icw.1", *seen)])
-    (kept,) = store.results(run)
-    assert [(type(o.value), o.value, o.evidence) for o in kept.observations] == [
-        (type(value), value, (n,)) for n, value in enumerate(values)
-    ]
-
-
 def test_a_reader_may_stop_half_way(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     run = store.begin_run("{}")
     store.record(run, [result(f"na/a/icw.{n}", ICW) for n in range(3)])
@@ -68,19 +55,23 @@ def test_a_reader_may_stop_half_way(store: Store, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == ""
 
 
-def test_what_arrives_twice_is_kept_once(store: Store) -> None:
-    run, other = store.begin_run("{}"), store.begin_run("{}")
+def test_equal_values_of_unlike_types_come_back_as_they_were(store: Store) -> None:
+    run, values = store.begin_run("{}"), (1, True, 1.0, 0, False, 0.0, "1", (1, True))
+    store.record(run, [result("na/a/icw.1", *(replace(ICW, value=v, evidence=(n,)) for n, v in enumerate(values)))])
+    (kept,) = store.results(run)
+    found = [(type(o.value), o.value, o.evidence) for o in kept.observations]
+    assert found == [(type(value), value, (n,)) for n, value in enumerate(values)]
+
+
+def test_what_arrives_twice_is_kept_once_and_a_batch_whole_or_not_at_all(store: Store) -> None:
+    run, other, third = (store.begin_run("{}") for _ in range(3))
     store.record(run, [result("na/a/icw.1", ICW)])
     assert store.record(run, [result("na/a/icw.1", NONE)]) == 0
     assert store.record(other, [result("na/a/icw.1", NONE)]) == 1
     assert store.done(run) == {"na/a/icw.1": (ICW,)}
-
-
-def test_a_batch_is_kept_whole_or_not_at_all(store: Store) -> None:
-    run = store.begin_run("{}")
     with pytest.raises(ValueError):
-        store.record(run, [result("na/a/icw.1"), result("na/a/icw.2", Observation("x", float("nan"), grade="C"))])
-    assert store.done(run) == {}
+        store.record(third, [result("na/a/icw.1"), result("na/a/icw.2", Observation("x", float("nan"), grade="C"))])
+    assert store.done(third) == {}
 
 
 def test_runs_list_their_state(store: Store) -> None:
@@ -91,11 +82,29 @@ def test_runs_list_their_state(store: Store) -> None:
     assert (found.id, found.status, found.config, found.traces) == (run, "partial", '{"seed":1}', 1)
     assert store.resume_run(run).status == "partial"
     assert store.run(run).status == "running"
-
-
-def test_unknown_run_is_bad_input(store: Store) -> None:
     with pytest.raises(BadInput, match="run 7"):
         store.run(7)
+
+
+def refused(path: Path, *words: str, read_only: bool = False) -> None:
+    with pytest.raises(BadInput) as caught:
+        Store(path, read_only=read_only)
+    (line,) = str(caught.value).splitlines()
+    assert [word for word in (str(path), *words) if word not in line] == []
+
+
+def test_files_that_are_no_store_of_this_version_are_refused(tmp_path: Path, store: Store) -> None:
+    database = sqlite3.connect(store.path)
+    assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert database.execute("PRAGMA user_version").fetchone() == (module.VERSION,)
+    database.execute(f"PRAGMA user_version = {module.VERSION + 1}")
+    refused(store.path, "newer configtron")
+    (tmp_path / "text").write_text("not a database, but long enough to look at" * 40)
+    refused(tmp_path / "text", "not a database")
+    sqlite3.connect(tmp_path / "other").execute("CREATE TABLE cat (id)").connection.commit()
+    refused(tmp_path / "other", "another program")
+    refused(tmp_path / "absent", "no database here", read_only=True)
+    refused(tmp_path, "--db")
 
 
 def test_views_read_the_verdict_off_the_votes(store: Store) -> None:
@@ -110,34 +119,6 @@ def test_views_read_the_verdict_off_the_votes(store: Store) -> None:
     verdicts = database.execute("SELECT site, value, agreeing, exact, disagreeing FROM verdict").fetchall()
     assert verdicts == [("a", "10", 2, 3, 1)]
     assert database.execute("SELECT knob, reason, sites FROM failure").fetchall() == [("icw", "too-short", 1)]
-
-
-def test_write_ahead_log_and_version(store: Store) -> None:
-    database = sqlite3.connect(store.path)
-    assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert database.execute("PRAGMA user_version").fetchone() == (module.VERSION,)
-
-
-def refused(path: Path, *, read_only: bool = False) -> str:
-    with pytest.raises(BadInput) as caught:
-        Store(path, read_only=read_only)
-    (line,) = str(caught.value).splitlines()
-    assert str(path) in line
-    return line
-
-
-def test_a_newer_database_is_refused(store: Store) -> None:
-    sqlite3.connect(store.path).execute(f"PRAGMA user_version = {module.VERSION + 1}")
-    assert "newer configtron" in refused(store.path)
-
-
-def test_files_that_are_no_store_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("not a database, but long enough to look at" * 40)
-    assert "not a database" in refused(tmp_path / "text")
-    sqlite3.connect(tmp_path / "other").execute("CREATE TABLE cat (id)").connection.commit()
-    assert "another program" in refused(tmp_path / "other")
-    assert "no database here" in refused(tmp_path / "absent", read_only=True)
-    assert "--db" in refused(tmp_path)
 
 
 def test_a_damaged_file_is_one_clear_line(store: Store) -> None:
@@ -171,46 +152,8 @@ def test_migrations_run_in_order_each_whole(tmp_path: Path) -> None:
         module.migrate(database, tmp_path, 3)
     assert database.execute("PRAGMA user_version").fetchone() == (2,)
     assert database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'dog'").fetchone() == (0,)
-
-
-def test_every_version_has_its_migration() -> None:
     files = sorted(path.name[:4] for path in (module.HERE / "migrations").glob("*.sql"))
-    assert files == [f"{number:04}" for number in range(2, module.VERSION + 1)]
-
-
-WRITER = """
-import sys
-from dataclasses import replace
-from pathlib import Path
-from configtron.db.store import Store
-from tests.db.test_store import ICW, result
-store = Store(Path(sys.argv[1]))
-run = store.begin_run("{}")
-print("begun", flush=True)
-for batch in range(10**6):
-    store.record(run, [result(f"na/a/icw.{batch}.{n}", ICW) for n in range(7)])
-    print(batch, flush=True)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
-def test_kill_9_loses_nothing_that_was_recorded(tmp_path: Path, seed: int) -> None:
-    path = tmp_path / "killed.db"
-    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    assert writer.stdout is not None
-    lines = [writer.stdout.readline() for _ in range(random.Random(seed).randint(2, 60))]
-    os.kill(writer.pid, signal.SIGKILL)
-    lines += writer.stdout.readlines()
-    writer.wait()
-    confirmed = sum(1 for line in lines if line.strip().isdigit() and line.endswith("\n"))
-    with Store(path) as store:
-        kept = store.done(1)
-    batches = {trace.split(".")[1] for trace in kept}
-    assert len(kept) == 7 * len(batches), "a batch was kept by half"
-    assert {str(n) for n in range(confirmed)} <= batches, "a confirmed batch is missing"
-    database = sqlite3.connect(path)
-    assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert files == [f"{number:04}" for number in range(2, module.VERSION + 1)], "every version has its own"
 
 
 SEEN = Sighting(
@@ -248,13 +191,9 @@ def test_contexts_come_back_without_the_other_end(store: Store) -> None:
     kept = replace(SEEN, remote="", remote_port=0)
     assert list(store.contexts(found)) == [replace(kept, at_ns=7), kept]
     assert b"203.0.113.9" not in store.path.read_bytes()
-
-
-def test_contexts_are_kept_whole_or_not_at_all(store: Store) -> None:
-    watch = store.begin_watch("socket", "{}")
     with pytest.raises(BadInput, match="CHECK"):
-        store.record_contexts(watch, [SEEN, replace(SEEN, way="sideways")])
-    assert store.watches()[0].contexts == 0
+        store.record_contexts(store.begin_watch("socket", "{}"), [SEEN, replace(SEEN, way="sideways")])
+    assert [one.contexts for one in store.watches()] == [2, 0], "all or none"
 
 
 def first_version(path: Path) -> sqlite3.Connection:
@@ -299,10 +238,9 @@ def test_an_older_database_that_cannot_be_written(tmp_path: Path, monkeypatch: p
         raise sqlite3.OperationalError("attempt to write a readonly database")
 
     monkeypatch.setattr(module, "migrate", fail)
-    message = refused(tmp_path / "old.db", read_only=True)
-    assert "older schema (1)" in message and "copy the file" in message
+    refused(tmp_path / "old.db", "older schema (1)", "copy the file", read_only=True)
     (tmp_path / "empty.db").touch()
-    assert "empty file" in refused(tmp_path / "empty.db", read_only=True)
+    refused(tmp_path / "empty.db", "empty file", read_only=True)
 
 
 @pytest.mark.slow

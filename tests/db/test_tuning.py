@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What tuning keeps comes back; reading leaves no trace; a hundred thousand prefixes pass."""
+"""What tuning keeps comes back; reading leaves no trace; a hundred thousand prefixes pass; rules
+that a transaction takes over from another stay as long as one needs them."""
 
 from __future__ import annotations
 
@@ -8,18 +9,21 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from configtron.db.act_rules import LONG_BYTES
 from configtron.db.read_only import read_only
 from configtron.db.store import Store
 from configtron.db.tuning import Tuning
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
-from configtron.model.tuning import Place, Rules
-from configtron.tune.journal import KEPT, LEASED, UNDONE, WRITING, Transaction
+from configtron.model.tuning import Changes, Place, Rules
+from configtron.tune.journal import KEPT, LEASED, REPLACED, UNDONE, WRITING, Transaction
+from configtron.tune.rules import after
 from tests.support import ROOT
 
 WEB = Profile("web", (("initcwnd", 20), ("tcp_congestion_control", "reno")))
@@ -80,8 +84,7 @@ def test_the_salt_is_drawn_once(book: Tuning, tmp_path: Path) -> None:
 def test_mute_and_unmute(book: Tuning) -> None:
     book.acknowledge({"a": "known", "b": ""})
     assert book.acknowledged() == {"a": "known", "b": ""}
-    assert book.unacknowledge(["a", "c"]) == 1
-    assert book.acknowledged() == {"b": ""}
+    assert book.unacknowledge(["a", "c"]) == 1 and book.acknowledged() == {"b": ""}
 
 
 def test_acts_come_back(book: Tuning) -> None:
@@ -156,33 +159,24 @@ def test_reading_leaves_no_trace(tmp_path: Path, how: str) -> None:
         writer.communicate()
 
 
-def test_reading_an_absent_database_makes_none(tmp_path: Path) -> None:
-    assert read_only(tmp_path / "sub" / "t.db", Tuning.wanted) == Rules()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_reading_a_database_that_never_tuned_is_empty(tmp_path: Path) -> None:
+def test_reading_a_database_that_never_tuned_is_empty_but_not_one_that_may_have_rules_in_force(tmp_path: Path) -> None:
+    """`tune log` had "no transaction yet" for a journal of 0.2.0, and `status` called its rules foreign."""
+    assert read_only(tmp_path / "sub" / "t.db", Tuning.wanted) == Rules() and list(tmp_path.iterdir()) == []
     with Store(tmp_path / "t.db") as store:
         store.begin_run("{}")
-    database = sqlite3.connect(tmp_path / "t.db", isolation_level=None)
-    for table in ("profile", "prefix", "tuning", "muted", "act", "frozen"):
-        database.execute(f"DROP TABLE {table}")
-    database.execute("PRAGMA user_version = 2")
-    database.close()
+    Tuning(tmp_path / "old.db").close()
+    with closing(sqlite3.connect(tmp_path / "old.db", isolation_level=None)) as database:
+        database.execute("PRAGMA user_version = 10")
+    with pytest.raises(BadInput, match="an older schema .*configtron probe show"):
+        read_only(tmp_path / "old.db", Tuning.wanted)
+    with closing(sqlite3.connect(tmp_path / "t.db", isolation_level=None)) as database:
+        for table in ("profile", "prefix", "tuning", "muted", "act", "frozen"):
+            database.execute(f"DROP TABLE {table}")
+        database.execute("PRAGMA user_version = 2")
     assert read_only(tmp_path / "t.db", Tuning.wanted) == Rules()
     (tmp_path / "text").write_text("not a database, but long enough to look at" * 40)
     with pytest.raises(BadInput, match="not a database"):
         read_only(tmp_path / "text", Tuning.wanted)
-
-
-def test_an_older_database_that_may_have_rules_in_force_is_not_read_as_empty(tmp_path: Path) -> None:
-    """`tune log` had "no transaction yet" for a journal of 0.2.0, and `status` called its rules foreign."""
-    Tuning(tmp_path / "t.db").close()
-    database = sqlite3.connect(tmp_path / "t.db", isolation_level=None)
-    database.execute("PRAGMA user_version = 10")
-    database.close()
-    with pytest.raises(BadInput, match="an older schema .*configtron probe show"):
-        read_only(tmp_path / "t.db", Tuning.wanted)
 
 
 def test_reading_is_repeated_if_another_process_wrote_meanwhile(tmp_path: Path) -> None:
@@ -222,3 +216,52 @@ def test_measured_damage_is_of_what_the_learner_set_and_no_human_changed(tmp_pat
         assert tuning.measured_damage() == {}, "a human's profile now"
         tuning.hand_over([bbr], {"10.0.0.0/8": "b"})
         assert tuning.measured_damage() == {}, "the next export has no measurement"
+
+
+# So many that they stand beside their transaction's row; and so few that they stand in it.
+COUNTS = (LONG_BYTES // 20, 3)
+
+
+PROFILES = {name: Profile(name, (("initcwnd", 10),)) for name in ("one", "two")}
+
+
+def transaction(rules: Rules) -> Transaction:
+    return Transaction("memory", Place(), "net:[1]", "boot", KEPT, "{}", rules)
+
+
+def whole_texts(book: Tuning) -> int:
+    """How many bytes of rules stand in the journal."""
+    query = "SELECT (SELECT total(length(rules)) FROM act) + (SELECT total(length(changes)) FROM act_change)"
+    return int(book._connection.execute(query).fetchone()[0])
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_rules_are_written_once_and_outlive_their_transaction(tmp_path: Path, count: int) -> None:
+    rules = Rules(PROFILES, {f"10.{n >> 8}.{n & 255}.0/24": "one" for n in range(count)})
+    changes = [Changes(prefixes={f"10.0.{n}.0/24": "two"}) for n in range(3)]
+    with Tuning(tmp_path / "t.db") as book:
+        acts, wanted = [book.begin(transaction(rules))], [rules]
+        for change in changes:
+            acts.append(book.begin_over(transaction(Rules()), acts[-1].id, change))
+            wanted.append(after(wanted[-1], change))
+            assert [one.rules for one in book.acts()] == wanted
+            assert book.steps(acts[-1].id) == len(acts) - 1
+        if count == COUNTS[0]:
+            assert whole_texts(book) < 1.1 * (LONG_BYTES + count * 10), "once, not four times"
+        for turn, act in enumerate(acts[:-1]):
+            book.put(act.closed(REPLACED, ""))
+            assert [one.rules for one in book.acts()] == [Rules()] * (turn + 1) + wanted[turn + 1 :]
+        book.put(acts[-1].closed(UNDONE, ""))
+        assert not book._connection.execute("SELECT * FROM act_change").fetchall()
+        assert [one.rules for one in book.acts()] == [Rules()] * 4
+
+
+def test_a_transaction_that_is_undone_leaves_the_one_below_with_its_rules(tmp_path: Path) -> None:
+    rules = Rules(PROFILES, {f"10.{n >> 8}.{n & 255}.0/24": "one" for n in range(COUNTS[0])})
+    with Tuning(tmp_path / "t.db") as book:
+        below = book.begin(transaction(rules))
+        above = book.begin_over(transaction(Rules()), below.id, Changes(prefixes={"10.0.0.0/24": "two"}))
+        book.put(replace(below, status=REPLACED), above)
+        book.put(above.closed(UNDONE, ""), replace(below, status=KEPT))
+        found = book.act(below.id)
+        assert found is not None and found.rules == rules

@@ -10,13 +10,8 @@ import pytest
 
 from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge_all
-from configtron.model.nouns import Observation, Packet, Segment, Target, Trace
-from configtron.model.protocols import Wire
-from configtron.probe.icw import icw
-from configtron.probe.play import play
-from tests.support.fake_server import FakeServer
-
-TARGET = Target("site.example", "192.0.2.1")
+from configtron.model.nouns import Observation, Packet, Segment
+from tests.support.fake_server import FakeServer, probed
 
 
 class Losing:
@@ -35,12 +30,6 @@ class Losing:
             if not first or self.copies - 1 not in self.lost:
                 return packet
         return None
-
-
-def probed(wire: Wire, **params: Any) -> Trace:
-    """What the probe of the initial window hears over the wire."""
-    packets, ending = play(icw(TARGET, "agent", **params), wire)
-    return Trace("t", TARGET, "here", "icw", tuple(sorted({"mss": 536, **params}.items())), 0, packets, ending=ending)
 
 
 def trial(lost: set[int] | None = None, repeats: int = 3, slower: bool = False, **more: Any) -> tuple[Observation, ...]:

@@ -29,9 +29,8 @@ from configtron.model.nouns import (
 from configtron.probe import PROBES
 from configtron.probe.play import play
 from configtron.probe.wire.evidence_reader import read_located
-from tests.fingerprint.test_data_rto import TARGET, probed
 from tests.support import ROOT
-from tests.support.fake_server import FakeServer
+from tests.support.fake_server import TARGET, FakeServer, probed
 
 MSS, RTT_S, ASK = 536, 0.02, 80
 OFFER = ((OPT_MSS, MSS.to_bytes(2, "big")),)

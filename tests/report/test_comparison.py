@@ -7,14 +7,13 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jsonschema
 import pytest
 
-from configtron.report import tables
 from configtron.report.comparison import RegionComparison, compared
-from configtron.report.diversity_lines import write_csv, write_jsonl
+from configtron.report.diversity_lines import write_comparison
 from configtron.report.plant_scores import planted
 from configtron.report.target_results import found_in, rows_of
 from tests.support import ROOT
@@ -34,19 +33,25 @@ def found(tmp_path: Path) -> RegionComparison:
     return compared(found_in(tiny.results(tmp_path)), KNOBS, VANTAGES, "na")
 
 
-def test_rows_are_those_of_the_summary(found: RegionComparison, tmp_path: Path) -> None:
+def written(found: RegionComparison, form: str) -> str:
+    out = io.StringIO()
+    write_comparison(7, found, form, out, color=False)
+    return out.getvalue()
+
+
+def lines_of(found: RegionComparison) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in written(found, "jsonl").splitlines()]
+
+
+def test_rows_are_those_of_the_summary_and_pairs_those_of_the_score(found: RegionComparison, tmp_path: Path) -> None:
+    """Planted differences and false ones are what is listed here."""
     whole = list(found_in(tiny.results(tmp_path)))
     assert [parameter.row for parameter in found.parameters] == rows_of(whole, KNOBS, "na")
     icw, timer = found.parameters
     assert (icw.row.compared, icw.row.differing, icw.row.undetermined, icw.row.mixed) == (3, 2, 1, 1)
     assert (timer.row.compared, timer.row.differing) == (4, 0)
-
-
-def test_pairs_are_those_of_the_score(found: RegionComparison, tmp_path: Path) -> None:
-    """Planted differences and false ones are what is listed here."""
     plants = [Plant("a.example", "icw", "eu"), Plant("c.example", "icw", "as"), Plant("b.example", "icw", "as")]
-    rows = planted(found_in(tiny.results(tmp_path)), plants, KNOBS, "na")
-    for parameter, row in zip(found.parameters, rows, strict=True):
+    for parameter, row in zip(found.parameters, planted(whole, plants, KNOBS, "na"), strict=True):
         assert parameter.row.knob == row.knob
         assert len(parameter.differences) == row.found + len(row.false)
         elsewhere = [region for region in parameter.regions if region.name != "na"]
@@ -64,10 +69,8 @@ def test_who_runs_a_site_and_who_answered(found: RegionComparison) -> None:
 
 
 def test_json_lines_fit_their_schema(found: RegionComparison) -> None:
-    out = io.StringIO()
-    write_jsonl(7, found, out)
     schema = json.loads((ROOT / "configtron/report" / "diversity.schema.json").read_text())
-    icw, timer = (json.loads(line) for line in out.getvalue().splitlines())
+    icw, timer = lines_of(found)
     for line in (icw, timer):
         jsonschema.validate(line, schema)
     assert (icw["run"], icw["differing"], icw["compared"], icw["share"]) == (7, 2, 3, 0.666667)
@@ -80,27 +83,18 @@ def test_json_lines_fit_their_schema(found: RegionComparison) -> None:
         jsonschema.validate({**icw, "share": 2}, schema)
 
 
-def test_csv_has_a_row_for_each_region(found: RegionComparison) -> None:
-    out = io.StringIO()
-    write_csv(found, out)
-    rows = list(csv.DictReader(io.StringIO(out.getvalue())))
+def test_csv_and_table_have_a_row_for_each_region(found: RegionComparison) -> None:
+    rows = list(csv.DictReader(io.StringIO(written(found, "csv"))))
     assert [(row["knob"], row["region"]) for row in rows[:4]] == [("icw", r) for r in ("*", "na", "eu", "as")]
     anywhere, here, europe, asia = rows[:4]
     assert (anywhere["compared"], anywhere["differs"], anywhere["example"]) == ("3", "2", "a.example")
     assert (here["values"], here["compared"]) == ("[[10,2],[24,1]]", "")
     assert (europe["same"], europe["differs"], europe["undetermined"]) == ("2", "1", "1")
     assert (asia["differs"], asia["share"]) == ("2", "0.666667")
-
-
-def test_a_table_region_by_region(found: RegionComparison) -> None:
-    out = io.StringIO()
-    tables.console(out).print(tables.by_region(found.parameters))
-    assert "in eu" in out.getvalue() and "2/3 66.7 %" in out.getvalue()
+    assert "in eu" in written(found, "table") and "2/3 66.7 %" in written(found, "table")
 
 
 def test_where_nothing_was_compared_nothing_is_claimed(tmp_path: Path) -> None:
     alone = (item for item in found_in(tiny.results(tmp_path)) if item.vantage == "na")
-    found, out = compared(alone, ["icw"], ("na",), "na"), io.StringIO()
-    write_jsonl(1, found, out)
-    line = json.loads(out.getvalue())
+    (line,) = lines_of(compared(alone, ["icw"], ("na",), "na"))
     assert (line["share"], line["low"], line["high"], line["compared"], line["known"]) == (None, None, None, 0, 3)

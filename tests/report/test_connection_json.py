@@ -6,7 +6,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,32 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configtron.fingerprint.passive.connection_report import ConnectionReports, report_connections
-from configtron.model.nouns import ACK
 from configtron.model.records import canonical
 from configtron.report.connection_json import form, write_jsonl
 from configtron.service.capture import CaptureReading
 from tests.fingerprint.passive.test_fuzz import SEEDS, nonsense
 from tests.support import ROOT
 from tests.support import capture_bytes as write
-from tests.support.made_capture import FULL, RTT_S, Conversation
+from tests.support.made_capture import FULL, RTT_S, acked, flight, talk
 from tests.support.opening_captures import OPENINGS, batches, capture
 from tests.support.synthetic_capture import write as write_page_loads
-
-RECORDINGS = sorted((ROOT / "fixtures").rglob("*.pcap*"))
 
 
 def one_by_one(found: list[ConnectionReports], files: list[str]) -> str:
     return "".join(canonical(form(one, files)) + "\n" for reports in found for one in reports)
-
-
-def merged_flight() -> Conversation:
-    """Return a conversation in which an offload merged each two segments of the first flight."""
-    conversation = Conversation()
-    for n in range(5):
-        conversation.send(1, 2 * RTT_S + n / 10_000, ACK, 1 + n * 2 * FULL, 101, 2 * FULL, echo_s=RTT_S + 0.001)
-    conversation.ack(2 * RTT_S + 0.001, 10)
-    conversation.flight(3 * RTT_S + 0.001, 10, 4)
-    return conversation
 
 
 def by_column(found: list[ConnectionReports], files: list[str]) -> str:
@@ -71,9 +57,9 @@ def test_lines_of_nonsense_are_those_of_each_connection(steps: list[tuple[int, i
 
 @pytest.mark.slow
 def test_lines_of_recordings_and_page_loads_are_those_of_each_connection(tmp_path: Path) -> None:
-    loads = tmp_path / 'page "loads" é.pcap'
+    loads, recordings = tmp_path / 'page "loads" é.pcap', sorted((ROOT / "fixtures").rglob("*.pcap*"))
     write_page_loads(loads, 3000)
-    files = [*map(str, RECORDINGS[:: max(len(RECORDINGS) // 40, 1)]), str(loads)]
+    files = [*map(str, recordings[:: max(len(recordings) // 40, 1)]), str(loads)]
     seen: set[str] = set()
     for file in files:
         reading = CaptureReading((file,))
@@ -101,26 +87,20 @@ def test_equal_connections_of_an_incomplete_capture_in_several_files() -> None:
 
 
 def test_a_merged_first_flight_is_reported(tmp_path: Path) -> None:
-    found = [report_connections(merged_flight().batch(tmp_path), ["x"])]
+    """An offload merged each two segments of the first flight."""
+    merged = (flight(2 * RTT_S, 0, 5, echo_s=RTT_S + 0.001, size=2 * FULL), acked(10, 2 * RTT_S + 0.001))
+    found = [report_connections(talk(*merged, flight(3 * RTT_S + 0.001, 10, 4)).batch(tmp_path), ["x"])]
     assert json.loads(by_column(found, ["x"]))["merged"] is True
     assert by_column(found, ["x"]) == one_by_one(found, ["x"])
 
 
 @pytest.mark.parametrize("wanted", [None, frozenset(("icw",))])
-def test_connections_that_are_alike_have_equal_observations(wanted: frozenset[str] | None, tmp_path: Path) -> None:
+def test_connections_that_are_alike_are_written_as_each_alone(wanted: frozenset[str] | None, tmp_path: Path) -> None:
     loads = tmp_path / "loads.pcap"
     write_page_loads(loads, 1000)
     for data in (loads.read_bytes(), capture([*range(len(OPENINGS))] * 2)):
-        for found in batches(data, wanted):
-            _equal_where_alike(found)
-
-
-def _equal_where_alike(found: ConnectionReports) -> None:
-    seen: dict[int, object] = {}
-    for row, number in enumerate(found.alike.tolist()):
-        observations, hellos = found.read(row)
-        all_but_trace = [replace(one, trace_id="") for one in observations], hellos
-        assert seen.setdefault(number, all_but_trace) == all_but_trace
+        found = batches(data, wanted)
+        assert by_column(found, ["x"]) == one_by_one(found, ["x"])
 
 
 def test_lines_before_an_error_are_written() -> None:

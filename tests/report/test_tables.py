@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: MIT
+"""Tables for people, on terminals of any width: nothing is lost, no short word torn, no line too long."""
+
+from __future__ import annotations
+
 import io
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
 from rich.table import Table
 
 from configtron.model.nouns import Observation
 from configtron.report import tables
+from configtron.report.fitting import PLAIN_WIDTH
+from configtron.report.folding import WHOLE_WORD, table_lines, width_of
 from configtron.report.rendering import render
 from configtron.report.target_results import found_in, rows_of
 from tests.support.sample_results import VANTAGES, reading, result, run
@@ -18,18 +27,23 @@ def printed(table: Table) -> str:
     return out.getvalue()
 
 
+def words_of(table: Table) -> str:
+    return " ".join(printed(table).split())
+
+
 def test_overview_shows_bounds_with_their_sign_and_reasons() -> None:
     text = printed(tables.overview(list(found_in(run()))))
     assert "10 B" in text and ">= 3 L" in text and "- too-short" in text and "1.03 B" in text
-    assert "\x1b" not in text
+    assert "\x1b" not in text and "port is closed" not in text
+    table = tables.overview([])
+    table.add_row("[bold]x[/bold]", *[""] * 7)
+    assert "[bold]x[/bold]" in printed(table), "names with brackets are no markup"
 
 
 def test_a_closed_port_is_explained_where_one_was_met() -> None:
-    closed = reading("http_version", "!refused")
-    met = found_in([result("a.example", "eu", 1, reading("icw", 10), closed)])
-    words = " ".join(printed(tables.overview(list(met))).split())
+    met = found_in([result("a.example", "eu", 1, reading("icw", 10), reading("http_version", "!refused"))])
+    words = words_of(tables.overview(list(met)))
     assert "refused: that port is closed (http_version, h2: port 443 unless you name another)" in words
-    assert "port is closed" not in printed(tables.overview(list(found_in(run()))))
 
 
 @pytest.mark.parametrize(("proof", "is_short"), [("response-ended", True), ("unverified", False)])
@@ -37,9 +51,7 @@ def test_a_page_too_short_for_the_window_is_explained(proof: str, is_short: bool
     read = replace(reading("icw", 3), grade="L", details=(("proof", proof),))
     (item,) = found_in([result("a.example", "eu", 1, read)])
     for table in (tables.overview([item]), tables.details(item)):
-        assert (
-            "too short to fill the window: name a longer one by --path" in " ".join(printed(table).split())
-        ) == is_short
+        assert ("too short to fill the window: name a longer one by --path" in words_of(table)) == is_short
 
 
 @pytest.mark.parametrize("complete", [True, False])
@@ -49,36 +61,87 @@ def test_an_interrupted_run_claims_no_count_of_targets(complete: bool) -> None:
     assert ("targets x vantages, " in out.getvalue()) == complete
 
 
-def test_details_name_file_and_frames() -> None:
+def test_details_name_file_and_frames_and_show_what_trials_do_not_share() -> None:
     text = printed(tables.details(next(found_in(run()))))
     assert "eu/a.example/icw.2" in text and "eu.pcapng: 22 23" in text
-
-
-def test_details_show_what_trials_do_not_share() -> None:
     readings = (result("a.example", "eu", n, reading("icw", value)) for n, value in ((1, 10), (2, 4)))
     assert "seen: 10, 4" in printed(tables.details(next(found_in(readings))))
 
 
 def test_summary_is_like_table_2() -> None:
     text = printed(tables.summary(rows_of(list(found_in(run())), ["icw", "synack_rto"], "na")))
-    assert "top values in na" in text
-    assert "10 100.0 %" in text and "a.example: na 10, eu 4" in text and "20.7-100.0 %" in text
-    assert "undet." in text and "mixed" in text
-    assert "1 100.0 %" in text
+    for words in ("top values in na", "10 100.0 %", "a.example: na 10, eu 4", "20.7-100.0 %", "undet.", "mixed",
+                  "1 100.0 %"):  # fmt: skip
+        assert words in text
 
 
-def test_measured_times_are_printed_without_noise() -> None:
-    assert tables.shown(Observation("rto", 1.0312345, grade="C")) == "1.03"
-    assert tables.shown(Observation("rto", 1.0312345, grade="L")) == ">= 1.03"
-    assert tables.shown(Observation("icw", 1000000, grade="C")) == "1000000"
+@pytest.mark.parametrize(("knob", "value", "grade", "text"), [
+    # measured times are printed without noise; what servers say moves no cursor
+    ("rto", 1.0312345, "C", "1.03"), ("rto", 1.0312345, "L", ">= 1.03"), ("icw", 1000000, "C", "1000000"),
+    ("provider", "\x1b[2J\r\u202eEvil", "C", "\\u001b[2J\\u000d\\u202eEvil"),
+])  # fmt: skip
+def test_values_in_a_cell(knob: str, value: float | str, grade: str, text: str) -> None:
+    assert tables.shown(Observation(knob, value, grade=grade)) == text
+    assert not isinstance(value, str) or tables.text(value) == text
 
 
-def test_what_servers_say_moves_no_cursor() -> None:
-    raw = "\x1b[2J\r\u202eEvil"
-    assert tables.shown(Observation("provider", raw, grade="C")) == "\\u001b[2J\\u000d\\u202eEvil" == tables.text(raw)
+NAMES = ("server", "rtt\n[ms]", "knob", "order", "example")
+ROW = ("198.51.100.23:44321", "20.0", "h2_max_concurrent_streams", "0.0 % of 60", "twitter.com: na h2, as http/1.1")
 
 
-def test_names_with_brackets_are_no_markup() -> None:
-    table = tables.overview([])
-    table.add_row("[bold]x[/bold]", *[""] * 7)
-    assert "[bold]x[/bold]" in printed(table)
+def fitted(width: int) -> list[str]:
+    """The words of that row in a table of that width."""
+    table = tables._table(*NAMES, spare=("order", "rtt\n[ms]"))
+    table.caption = "a caption"
+    table.add_row(*ROW)
+    out = io.StringIO()
+    Console(file=out, width=width, markup=False).print(table)
+    assert all(len(line.rstrip()) <= width for line in out.getvalue().splitlines())
+    return out.getvalue().split()
+
+
+def test_no_word_is_torn_and_what_matters_least_goes_first_and_is_named() -> None:
+    for width in range(70, PLAIN_WIDTH + 10):
+        assert {"198.51.100.23:44321", "h2_max_concurrent_streams", "twitter.com:", "http/1.1"} <= set(fitted(width))
+    wide, middle, narrow = (" ".join(fitted(width)) for width in (PLAIN_WIDTH, 80, 68))
+    assert "order" in wide and "without" not in wide
+    assert "for want of width without: order; | less -S" in middle and " 20.0 " in middle
+    assert "without: order, rtt [ms]; | less -S" in narrow and " 20.0 " not in narrow
+    # too narrow for anything: folded all the same
+    assert "".join(fitted(30)).count("without:order,rtt[ms]") == 1
+
+
+HEAD = ("driver", "state", "what to do")
+ROWS = [HEAD, ("route", "ok", ""), ("kmod", "absent", "load it: " + "word " * 30)]
+
+
+def test_plain_lines_are_whole_without_a_terminal_and_wrapped_at_blanks_on_one() -> None:
+    assert width_of(io.StringIO()) is None
+    assert table_lines(ROWS)[2].startswith("kmod    absent  load it: word word")
+    assert len(table_lines(ROWS)) == 3 and table_lines(ROWS, 400) == table_lines(ROWS)
+    lines = table_lines(ROWS, 40)
+    assert max(map(len, lines)) <= 40 and len(lines) > 5
+    assert all(line.startswith(" " * 16 + "word") for line in lines[3:])
+    assert table_lines([("a", "n"), ("x", "1"), ("y", "22")], right=[False, True]) == ["a   n", "x   1", "y  22"]
+
+
+def test_rows_are_paragraphs_where_words_do_not_fit_side_by_side() -> None:
+    wide = [tuple(f"column{n:02}" for n in range(12)), tuple(f"{n:010}" for n in range(11)) + ("",)]
+    lines = table_lines(wide, 80)
+    assert lines[:2] == ["column00  0000000000", "column01  0000000001"] and len(lines) == 11
+
+
+texts = st.text(st.sampled_from("ab ,"), max_size=60)
+drawn = st.integers(1, 9).flatmap(
+    lambda n: st.lists(st.lists(texts, min_size=n, max_size=n), min_size=1, max_size=5).map(
+        lambda rows: [[f"c{at}" for at in range(n)], *rows]
+    )
+)
+
+
+@given(drawn, st.integers(40, 200))
+def test_no_line_is_too_long_and_no_word_is_lost(rows: list[list[str]], width: int) -> None:
+    lines = table_lines(rows, width)
+    assert max(map(len, lines), default=0) <= width
+    short = {word for row in rows[1:] for cell in row for word in cell.split() if len(word) <= WHOLE_WORD}
+    assert not short - set(" ".join(lines).split())

@@ -22,7 +22,7 @@ def test_a_studys_next_lot_of_parts_has_a_time_left_of_its_own() -> None:
             (70, 24, 24),
         ):
             now[0] = float(at_s)
-            steps.update(done, parts)
+            steps.step(done, parts)
     lines = [line.partition("parts, ")[2] for line in err.getvalue().splitlines()]
     assert lines == [
         "time left unknown", "50 s left", "40 s left", "0 s left", "time left unknown", "70 s left", "0 s left",

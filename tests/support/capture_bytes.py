@@ -48,10 +48,14 @@ def conversation(version: int = 4, *, port: int = 40000, start_ns: int = START_N
     return found
 
 
+def kind(packet: bytes) -> bytes:
+    """The Ethernet type of an IP packet."""
+    return b"\x08\x00" if packet[0] >> 4 == 4 else b"\x86\xdd"
+
+
 def ethernet(packet: bytes, *tags: int) -> bytes:
     """In Ethernet, with VLAN tags of these types."""
-    kind = b"\x08\x00" if packet[0] >> 4 == 4 else b"\x86\xdd"
-    return bytes(12) + b"".join(struct.pack(">HH", tag, 5) for tag in tags) + kind + packet
+    return bytes(12) + b"".join(struct.pack(">HH", tag, 5) for tag in tags) + kind(packet) + packet
 
 
 def pcap(frames: Sequence[Stamped], *, order: str = "<", nano: bool = False, link: int = 101, snap: int = 0) -> bytes:

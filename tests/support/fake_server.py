@@ -10,8 +10,27 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
+from typing import Any
 
-from configtron.model.nouns import ACK, FIN, OPT_MSS, OPT_SACK_PERMITTED, OPT_WSCALE, PSH, RST, SYN, Packet, Segment
+from configtron.model.nouns import (
+    ACK,
+    FIN,
+    OPT_MSS,
+    OPT_SACK_PERMITTED,
+    OPT_WSCALE,
+    PSH,
+    RST,
+    SYN,
+    Packet,
+    Segment,
+    Target,
+    Trace,
+)  # fmt: skip
+from configtron.model.protocols import Wire
+from configtron.probe.icw import icw
+from configtron.probe.play import play
+
+TARGET = Target("site.example", "192.0.2.1")
 
 
 @dataclass
@@ -180,3 +199,9 @@ class FakeServer:
             self._cancel("timer")
             if segment.ack - 1 >= self._sent:
                 self._burst(at, 2)
+
+
+def probed(wire: Wire, **params: Any) -> Trace:
+    """Return what the probe of the initial window hears over the wire."""
+    packets, ending = play(icw(TARGET, "agent", **params), wire)
+    return Trace("t", TARGET, "here", "icw", tuple(sorted({"mss": 536, **params}.items())), 0, packets, ending=ending)

@@ -17,7 +17,7 @@ from configtron.model.errors import INTERRUPTED
 from configtron.report.files import can_be_written, opened
 
 if TYPE_CHECKING:
-    from configtron.report.filling import Moment
+    from configtron.report.progress import Moment
     from configtron.service.progress import Event
 
 # The names of `configtron/lab/testbed/studies.py`, written down here so that --help imports nothing.
@@ -58,12 +58,11 @@ def measure(fail_on_unknown: bool, tensor: Path | None, status_updates_file: Pat
     flags and exit codes.
     """
     from configtron.report.cells import write_cells
-    from configtron.report.filling import Filling
     from configtron.service.learning import measuring
 
     options = measuring.options_of(settings().db, tuple(sys.argv[1:]), **given)
     can_be_written(tensor, output_file)
-    with progress_bar(Filling, _moment_of, status_updates_file) as progress, terminated():
+    with progress_bar(_moment_of, status_updates_file, counted=True) as progress, terminated():
         found = measuring.fill(options, progress)
     with opened(output_file) as out:
         tally, lines = measuring.show_cells(options.db, found, lambda cells: write_cells(form, cells, out), tensor)

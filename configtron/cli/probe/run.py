@@ -47,7 +47,6 @@ def run(**given: Any) -> int:
     """
     options = options_of(**given)
     from configtron.model.records import canonical
-    from configtron.report.progress import Progress
     from configtron.service import campaign
 
     campaign.parse_conditions(options.fail_on)
@@ -57,7 +56,7 @@ def run(**given: Any) -> int:
         click.echo(total.text, err=True)
         return DONE
     with terminated():
-        with progress_bar(Progress, _counts_of, options.status_updates_file) as display:
+        with progress_bar(_counts_of, options.status_updates_file) as display:
             done = campaign.run(options, settings().db, progress=display, argv=sys.argv[1:])
         written = campaign.write_run(options, done, settings().db, color=settings().color)
         for text, even_quiet in written.lines:

@@ -31,7 +31,7 @@ from configtron.model.records import Json, canonical
 from configtron.model.repeats import FEW, WIDE
 from configtron.model.samples import Kept, digest, judged
 from configtron.model.tensor import write
-from configtron.report.filling import Moment
+from configtron.report.progress import Moment
 from configtron.service.campaign.runs import locked
 from configtron.service.progress import Event, Progress
 

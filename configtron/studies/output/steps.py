@@ -6,17 +6,16 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack
 
-from configtron.report.filling import lasting
-from configtron.report.progress_display import ProgressDisplay
+from configtron.report.progress import Progress, lasting
 from configtron.studies.registry.kinds import PartsProgress
 
 
-class Steps(ProgressDisplay):
+class Steps(Progress):
     """Show how far a study is."""
 
     _before, _last = -1, (0, 0)
 
-    def update(self, done: int, parts: int, now: str = "") -> None:
+    def step(self, done: int, parts: int, now: str = "") -> None:
         """So many of so many parts are done; `now`: the last one, or what is done now."""
         if self._before < 0 or parts != self._last[1] or done < self._last[0]:
             # parts of an earlier run took no time of this one; a study's next lot of parts begins anew
@@ -40,5 +39,7 @@ class PartsDisplay(ExitStack):
         if name != self._name:
             self.close()
             self._name = name
-            self._steps = self.enter_context(Steps(name, sys.stderr, quiet=self._quiet, color=self._color))
-        self._steps.update(step.done, step.parts, step.now)
+            self._steps = self.enter_context(
+                Steps(name, sys.stderr, quiet=self._quiet, color=self._color, counted=True)
+            )
+        self._steps.step(step.done, step.parts, step.now)

@@ -90,11 +90,6 @@ def test_both_directions_are_one_pair(frames: list[bytes]) -> None:
     assert len(set.union(*ends.values())) == len(ends)
 
 
-def kind(frame: bytes) -> bytes:
-    """The Ethernet type of an IP packet."""
-    return b"\x08\x00" if frame[0] >> 4 == 4 else b"\x86\xdd"
-
-
 def family(order: str, six: int) -> Callable[[bytes], bytes]:
     return lambda f: struct.pack(f"{order}I", 2 if f[0] >> 4 == 4 else six) + f
 
@@ -104,9 +99,9 @@ LINKS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "802.1Q": (1, lambda f: write.ethernet(f, 0x8100)),
     "QinQ": (1, lambda f: write.ethernet(f, 0x88A8, 0x8100)),
     "QinQ of old": (1, lambda f: write.ethernet(f, 0x9100, 0x8100)),
-    "Linux cooked": (113, lambda f: bytes(14) + kind(f) + f),
-    "Linux cooked 2": (276, lambda f: kind(f) + bytes(18) + f),
-    "Linux cooked with a tag": (113, lambda f: bytes(14) + b"\x81\x00\x00\x05" + kind(f) + f),
+    "Linux cooked": (113, lambda f: bytes(14) + write.kind(f) + f),
+    "Linux cooked 2": (276, lambda f: write.kind(f) + bytes(18) + f),
+    "Linux cooked with a tag": (113, lambda f: bytes(14) + b"\x81\x00\x00\x05" + write.kind(f) + f),
     "raw": (101, bytes),
     "raw, BSD's number": (12, bytes),
     "loopback": (0, family("<", 30)),

@@ -25,7 +25,6 @@ from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
 from configtron.model.errors import DONE, PARTIAL
 from tests.fingerprint.capture.test_reading import PLAIN, TALK, same
-from tests.fingerprint.passive.test_headers import kind
 from tests.support import capture_bytes as write
 from tests.support.made_capture import RTT_S, acked, flight, talk, written
 
@@ -59,7 +58,7 @@ def pppoe(packet: bytes) -> bytes:
 
 
 def whole_frame(packet: bytes) -> bytes:
-    return ether(packet, kind(packet))
+    return ether(packet, write.kind(packet))
 
 
 def nflog(packet: bytes) -> bytes:
@@ -68,7 +67,7 @@ def nflog(packet: bytes) -> bytes:
 
 
 def llc(packet: bytes) -> bytes:
-    body = b"\xaa\xaa\x03\x00\x00\x00" + kind(packet) + packet
+    body = b"\xaa\xaa\x03\x00\x00\x00" + write.kind(packet) + packet
     return ether(body, struct.pack(">H", len(body) if len(body) < 1500 else 1400))
 
 
@@ -76,11 +75,11 @@ LABEL, LAST = struct.pack(">I", 17 << 12 | 64), struct.pack(">I", 18 << 12 | 1 <
 SPAN2, SPAN3 = (b"\x10\0" + number + bytes(4) for number in (b"\x88\xbe", b"\x22\xeb"))
 TAG = struct.pack(">HHBB", 0, 100, 0, 0)
 WRAPS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
-    "GRE": (ETHERNET, lambda p: ether(four(b"\0\0" + kind(p) + p, 47), b"\x08\x00")),
+    "GRE": (ETHERNET, lambda p: ether(four(b"\0\0" + write.kind(p) + p, 47), b"\x08\x00")),
     "GRE with a key, a checksum and a number": (
-        101, lambda p: four(b"\xb0\0" + kind(p) + bytes(4) + b"\0\0\0\1" + b"\0\0\0\2" + p, 47)
+        101, lambda p: four(b"\xb0\0" + write.kind(p) + bytes(4) + b"\0\0\0\1" + b"\0\0\0\2" + p, 47)
     ),
-    "GRE over IPv6": (101, lambda p: six(b"\0\0" + kind(p) + p, 47)),
+    "GRE over IPv6": (101, lambda p: six(b"\0\0" + write.kind(p) + p, 47)),
     "GRE with Ethernet": (101, lambda p: four(b"\0\0\x65\x58" + whole_frame(p), 47)),
     "ERSPAN I": (101, lambda p: four(b"\0\0\x88\xbe" + whole_frame(p), 47)),
     "ERSPAN II": (101, lambda p: four(SPAN2 + b"\x10\x01\0\x64" + bytes(4) + whole_frame(p), 47)),
@@ -93,8 +92,8 @@ WRAPS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "MPLS in a VLAN": (ETHERNET, lambda p: ether(b"\0\5\x88\x47" + LAST + p, b"\x81\x00")),
     "MPLS in cooked frames": (113, lambda p: bytes(14) + b"\x88\x47" + LAST + p),
     "MPLS in IP": (101, lambda p: four(LAST + p, 137)),
-    "E-tag": (ETHERNET, lambda p: ether(TAG + kind(p) + p, b"\x89\x3f")),
-    "E-tag and a VLAN": (ETHERNET, lambda p: ether(TAG + b"\x81\x00\0\5" + kind(p) + p, b"\x89\x3f")),
+    "E-tag": (ETHERNET, lambda p: ether(TAG + write.kind(p) + p, b"\x89\x3f")),
+    "E-tag and a VLAN": (ETHERNET, lambda p: ether(TAG + b"\x81\x00\0\5" + write.kind(p) + p, b"\x89\x3f")),
     "NFLOG": (NFLOG, nflog),
     "PPI": (PPI, lambda p: struct.pack("<BBHI", 0, 0, 8, 1) + whole_frame(p)),
     "LLC and SNAP": (ETHERNET, llc),

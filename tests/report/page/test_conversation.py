@@ -25,27 +25,20 @@ def icw(window: int) -> Observation:
     return Observation("icw", window, grade="C", evidence=tuple(range(3, 3 + window)))
 
 
-def test_packets_are_named() -> None:
+def test_packets_are_named_and_what_follows_the_proof_is_counted() -> None:
     shown = conversation(trace(2), icw(2))
-    assert [line.text for line in shown.lines] == [
-        "SYN window 65535 MSS 1460",
-        "SYN ACK window 64240 MSS 1460",
-        "bytes 1–5",
-        "bytes 1–100",
-        "bytes 101–200",
-        "again: bytes 1–100",
-        "RST",
-    ]
-    assert [line.proof for line in shown.lines] == [False, False, False, True, True, False, False]
+    assert [(line.text, line.proof) for line in shown.lines] == [
+        ("SYN window 65535 MSS 1460", False), ("SYN ACK window 64240 MSS 1460", False), ("bytes 1–5", False),
+        ("bytes 1–100", True), ("bytes 101–200", True), ("again: bytes 1–100", False), ("RST", False),
+    ]  # fmt: skip
     assert shown.more == 0
     assert [line.again for line in conversation(trace(1), icw(1)).lines] == [False, False, False, False, True, False]
-
-
-def test_what_follows_the_proof_is_counted() -> None:
     shown = conversation(trace(2), Observation("rwin", 64240, grade="C", evidence=(1,)))
     assert [line.proof for line in shown.lines] == [False, True, False, False, False, False]
     assert shown.more == 1
     assert len(conversation(trace(500), icw(500)).lines) == MOST_LINES
+    shown = conversation(Trace("na/a/icw.1", Target("a"), "na", "icw"), icw(4))
+    assert shown.lines == () and "viewBox" in written(ladder(shown, "nothing"))
 
 
 def test_what_was_lost_is_reported_where_it_is_missed() -> None:
@@ -58,42 +51,26 @@ def test_what_was_lost_is_reported_where_it_is_missed() -> None:
     assert [len(flight.lines) for flight in flights(shown.lines)] == [1] * len(shown.lines)
 
 
-def test_settings_are_shown_and_the_one_that_was_read_is_marked() -> None:
+def test_what_was_said_is_shown_and_the_setting_that_was_read_is_marked() -> None:
     shown = conversation(trace(1, ANNOUNCED), Observation("h2_max_concurrent_streams", 100, grade="C", evidence=(3,)))
     ours, theirs = (line for line in shown.lines if line.inside)
     assert (ours.way, ours.proof, ours.notes) == ("out", False, (Note("(none: the defaults)", False),))
-    assert theirs.proof and theirs.notes == (
-        Note("MAX_CONCURRENT_STREAMS = 100", True),
-        Note("INITIAL_WINDOW_SIZE = 65536", False),
-    )
-
-
-def test_alpn_stands_below_what_it_was_read_from() -> None:
+    limits = Note("MAX_CONCURRENT_STREAMS = 100", True), Note("INITIAL_WINDOW_SIZE = 65536", False)
+    assert theirs.proof and theirs.notes == limits
     read = Observation("http_version", "h2", grade="C", evidence=(3,))
     shown = conversation(trace(1, (), Session("TLSv1.3", "h2")), read)
     assert [line.notes for line in shown.lines if line.proof] == [(Note("ALPN h2", True),)]
-
-
-def test_words_that_are_no_frames() -> None:
+    # words that are no frames
     messages = (Message(0.1, "out", b"GET / HTTP/1.1\r\nHost: a\r\n"), Message(0.2, "in", b"\x00\x01\x02"))
     shown = conversation(trace(1, messages), Observation("http_tls", "http/1.1", grade="C", evidence=(20,)))
     assert {line.text for line in shown.lines if line.inside} <= {"GET / HTTP/1.1", "3 bytes"}
-
-
-def test_an_empty_trace_is_an_empty_conversation() -> None:
-    shown = conversation(Trace("na/a/icw.1", Target("a"), "na", "icw"), icw(4))
-    assert shown.lines == () and "viewBox" in written(ladder(shown, "nothing"))
 
 
 def test_a_flight_is_one_group_and_the_rest_is_not() -> None:
     grouped = flights(conversation(trace(10), icw(10)).lines)
     assert [len(flight.lines) for flight in grouped] == [1, 1, 1, 10, 1, 1]
     assert grouped[3].text == "10 segments, 1000 bytes"
-    apart = [
-        LadderLine(0.0, "in", "a", length=1),
-        LadderLine(0.5, "in", "b", length=1),
-        LadderLine(0.5, "out", "c", length=1),
-    ]
+    apart = [LadderLine(at, way, "a", length=1) for at, way in ((0.0, "in"), (0.5, "in"), (0.5, "out"))]
     assert [len(flight.lines) for flight in flights(apart)] == [1, 1, 1]
 
 

@@ -18,11 +18,17 @@ def seen(goal: Goal, loads: tuple[int, int], units: tuple[int, int]) -> ArmDiffe
     return ArmDifference(goal, np.nan, np.inf, np.inf, (np.nan, np.nan), loads, units, reason="few-units")
 
 
-def test_the_smaller_group_says_how_many() -> None:
-    assert loads_to_go(seen(FAILURES, (10, 90), (5, 60))) == 500, "six times as many: 30 clients in place of 5"
-    assert loads_to_go(seen(MEDIAN, (10, 90), (10, 60))) == 200, "30 clients are more than 12 loads beyond the median"
-    assert loads_to_go(seen(P95, (10, 90), (10, 90))) == 2300, "12 loads beyond 95 % are 240 in all"
-    assert loads_to_go(seen(P95, (900, 900), (900, 900))) == 0
+FEW = seen(P95, (10, 90), (10, 90))
+
+
+@pytest.mark.parametrize(("few", "missing"), [
+    # six times as many: 30 clients in place of 5; 30 clients are more than 12 loads beyond the median
+    (seen(FAILURES, (10, 90), (5, 60)), 500), (seen(MEDIAN, (10, 90), (10, 60)), 200),
+    # 12 loads beyond 95 % are 240 in all
+    (FEW, 2300), (seen(P95, (900, 900), (900, 900)), 0),
+])  # fmt: skip
+def test_the_smaller_group_says_how_many(few: ArmDifference, missing: int) -> None:
+    assert loads_to_go(few) == missing
 
 
 @pytest.mark.parametrize(("goal", "n"), [(MEDIAN, 100), (P95, 400), (FAILURES, 50)])
@@ -40,18 +46,17 @@ def loads_of(rng: np.random.Generator, n: int) -> ArmLoads:
     return ArmLoads(np.arange(n) % 10 > 0, rng.normal(6.0, 1.0, n), np.arange(n), none.astype(np.int64), none)
 
 
-def test_words_have_one_digit() -> None:
-    few = seen(P95, (10, 90), (10, 90))
-    assert to_go(few, 100.0) == "at least some 2000 loads to go, about 20 hours at the present rate"
-    assert to_go(few, 10.0) == "at least some 2000 loads to go, about 10 days at the present rate"
-    assert to_go(few, 2000.0).endswith("about an hour at the present rate")
-    assert to_go(few, 9000.0).endswith("less than an hour at the present rate")
-
-
-def test_what_was_not_measured_is_not_stated() -> None:
-    few = seen(P95, (10, 90), (10, 90))
-    assert to_go(few, 0.0) == "at least some 2000 loads to go, the rate is not known"
-    assert to_go(replace(few, units=(0, 90), loads=(0, 90)), 9.0) == "no load of the control group yet"
+@pytest.mark.parametrize(("few", "an_hour", "words"), [
+    (FEW, 100.0, "at least some 2000 loads to go, about 20 hours at the present rate"),
+    (FEW, 10.0, "at least some 2000 loads to go, about 10 days at the present rate"),
+    (FEW, 2000.0, "at least some 2000 loads to go, about an hour at the present rate"),
+    (FEW, 9000.0, "at least some 2000 loads to go, less than an hour at the present rate"),
+    # what was not measured is not stated
+    (FEW, 0.0, "at least some 2000 loads to go, the rate is not known"),
+    (replace(FEW, units=(0, 90), loads=(0, 90)), 9.0, "no load of the control group yet"),
+])  # fmt: skip
+def test_words_have_one_digit(few: ArmDifference, an_hour: float, words: str) -> None:
+    assert to_go(few, an_hour) == words
     assert "how many is not known" in to_go(seen(P95, (900, 900), (900, 900)), 9.0)
 
 
