@@ -109,9 +109,9 @@ def siphash(key: Key, first: int, second: int) -> int:
     return int(hashes((key.first, key.second), first, np.array([second], dtype=np.uint64))[0])
 
 
-def test_the_published_vector() -> None:
-    words = struct.unpack("<2Q", bytes(range(16)))
-    assert siphash(PUBLISHED, *words) == 0x3F2ACC7F57C29BDB
+def test_the_published_vector_and_a_key_that_is_never_printed() -> None:
+    assert siphash(PUBLISHED, *struct.unpack("<2Q", bytes(range(16)))) == 0x3F2ACC7F57C29BDB
+    assert repr(Plan(Key(0xABCDEF, 0x123456), 1, 0)).count("Key()") == 1
 
 
 @pytest.mark.slow
@@ -162,22 +162,23 @@ def test_arms_come_as_often_as_they_weigh() -> None:
     assert sum(each > FIVE_PERCENT[7] for each in found) <= 2
 
 
+UNITS = np.arange(100_000, dtype=np.uint64)
+
+
 def test_the_holdback_is_the_same_in_all_epochs() -> None:
-    units = np.arange(100_000, dtype=np.uint64)
-    held = is_held(Plan(PUBLISHED, 1, 0, 6554), units)
+    held = is_held(Plan(PUBLISHED, 1, 0, 6554), UNITS)
     assert abs(float(held.mean()) - 0.1) < 0.003
     for epoch in (2, 3):
-        arms, propensities = draws(Plan(PUBLISHED, epoch, 0, 6554), EIGHT, units)
+        arms, propensities = draws(Plan(PUBLISHED, epoch, 0, 6554), EIGHT, UNITS)
         assert ((arms == HELD) == held).all()
         assert np.allclose(propensities[held], 6554 / PARTS)
     everyone = Plan(PUBLISHED, 1, 0, PARTS)
-    assert is_held(everyone, units).all() and not is_held(Plan(PUBLISHED, 1, 0, 0), units).any()
+    assert is_held(everyone, UNITS).all() and not is_held(Plan(PUBLISHED, 1, 0, 0), UNITS).any()
 
 
 def test_an_epoch_draws_anew() -> None:
-    units = np.arange(100_000, dtype=np.uint64)
     two = Mix.of([("a", 1.0), ("b", 1.0)])
-    first, second = (draws(Plan(PUBLISHED, epoch, 0), two, units)[0] for epoch in (1, 2))
+    first, second = (draws(Plan(PUBLISHED, epoch, 0), two, UNITS)[0] for epoch in (1, 2))
     assert abs(float((first == second).mean()) - 0.5) < 0.01
 
 
@@ -188,17 +189,14 @@ def test_units() -> None:
         unit_of("192.0.2")
 
 
-def test_a_key_is_never_printed() -> None:
-    assert repr(Plan(Key(0xABCDEF, 0x123456), 1, 0)).count("Key()") == 1
-
-
 @given(st.lists(st.floats(0.0, 1e9), min_size=1, max_size=ARMS))
 def test_shares_are_rounded_by_largest_remainders(shares: list[float]) -> None:
+    given = [(str(i), share) for i, share in enumerate(shares)]
     if sum(shares) <= 0.0:
         with pytest.raises(BadInput):
-            Mix.of([(str(i), share) for i, share in enumerate(shares)])
+            Mix.of(given)
         return
-    mix = Mix.of([(str(i), share) for i, share in enumerate(shares)])
+    mix = Mix.of(given)
     assert sum(mix.weights) == PARTS
     got = dict(zip(mix.profiles, mix.weights, strict=True))
     for i, share in enumerate(shares):
