@@ -21,6 +21,7 @@ from configtron.report import connection_rows
 from configtron.report import contexts as contexts_columns
 from tests.support import ROOT, tour
 from tests.support.isolation import apart
+from tests.support.page_blocks import blocks
 
 README = ROOT / "README.md"
 FINGERPRINT = (ROOT / "docs" / "fingerprint.md").read_text()
@@ -110,19 +111,15 @@ def test_make_targets_exist() -> None:
     assert set(named) - targets == set()
 
 
-def test_tour_finds_every_block() -> None:
+def test_tour_finds_every_block_and_the_readme_is_one_page() -> None:
     text = README.read_text()
-    found = list(tour.BLOCK.finditer(text))
-    names = [block["name"] for block in found if block["name"]]
-    assert len(names) == len(set(names)) == text.count("```console") == text.count("<!-- tour:")
-    assert len([block for block in found if block["before"]]) == text.count("<!-- before:")
-
-
-def test_the_readme_is_one_page() -> None:
-    text = README.read_text()
+    tours = [block for block in blocks(text) if block.kind == "tour"]
+    names = {block.about.split()[0] for block in tours}
+    assert len(tours) == len(names) == text.count("```console") == text.count("<!-- tour:")
+    assert len([block for block in blocks(text) if block.kind == "before"]) == text.count("<!-- before:")
     assert len(text.splitlines()) <= 200
-    outputs = [found["body"].splitlines() for found in tour.BLOCK.finditer(text) if found["name"]]
-    assert all(0 < len([line for line in lines if not line.startswith("$ ")]) <= 15 for lines in outputs)
+    outputs = [[line for line in block.text.splitlines() if not line.startswith("$ ")] for block in tours]
+    assert all(0 < len(lines) <= 15 for lines in outputs)
 
 
 def test_tour_replaces_outputs_only(tmp_path: Path) -> None:

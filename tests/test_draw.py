@@ -36,7 +36,7 @@ HEADER = ROOT / "kmod" / "draw.h"
 # The key of the published vectors (Aumasson and Bernstein, appendix A): 00 01 02 ... 0f.
 PUBLISHED = Key.of(bytes(range(16)))
 # Keys are hashed one at a time, units of one key all at once.
-KEYS, CASES = 4_000, 100_000
+PLANS, UNITS_EACH = 1_000, 8
 # Upper 5 % of chi-square by degrees of freedom: Abramowitz and Stegun, table 26.8.
 FIVE_PERCENT = {7: 14.067}
 EIGHT = Mix(tuple("abcdefgh"), (20000, 15000, 10000, 8000, 6000, 4000, 2000, 536))
@@ -116,37 +116,27 @@ def test_the_published_vector_and_a_key_that_is_never_printed() -> None:
 
 @pytest.mark.slow
 def test_the_header_and_python_draw_the_same(tmp_path: Path) -> None:
-    """A key, an epoch, bands and a holdback of its own for each case."""
+    """A key, an epoch, bands and a holdback of its own for each plan; each unit alone, and all of a plan at once."""
     rng = np.random.default_rng(19)
-    cases, wanted, mix = [], [], random_mix(rng)
-    for number in range(KEYS):
+    cases, plans = [], []
+    for number in range(PLANS):
         words = [int(word) for word in rng.integers(0, 1 << 64, 3, dtype=np.uint64)]
-        address, bands = random_address(rng), sorted(map(int, rng.choice(1 << 20, BANDS, replace=False) + 1))
+        mix, bands = random_mix(rng), sorted(map(int, rng.choice(1 << 20, BANDS, replace=False) + 1))
         held, rtt_us = int(rng.integers(PARTS + 1)) * (number % 2), int(rng.integers(1 << 20)) * (number % 5 > 0)
-        if number % 100 == 0:
-            mix = random_mix(rng)
-        cases.append(CASE.pack(*words, held, *bands, rtt_us, *words_of(address), *mix.upto))
+        addresses = [random_address(rng) for _ in range(UNITS_EACH)]
+        cases += [CASE.pack(*words, held, *bands, rtt_us, *words_of(each), *mix.upto) for each in addresses]
         plan = Plan(Key(words[0], words[1]), words[2], 0, held, bands=tuple((end, "c") for end in bands))
-        wanted.append((plan, mix, unit_of(address), plan.band(rtt_us)))
-    found = header_answers(tmp_path, b"".join(cases))
-    assert len(found) == KEYS and {sizes for *_, sizes in found} == {64 << 16 | 32}
-    for (unit, hashed, held, arm, band, _), (plan, mix, own, own_band) in zip(found, wanted, strict=True):
-        drawn = draw(plan, mix, own)
-        assert (unit, hashed, band) == (own, siphash(plan.key, plan.epoch, own), own_band)
-        assert (drawn.held, drawn.arm) == (bool(held), None if held else arm)
-        assert drawn.propensity == propensity(plan, mix, drawn.arm)
-
-
-@pytest.mark.slow
-def test_many_draws_are_the_headers_too(tmp_path: Path) -> None:
-    """One plan for 100 000 units: every answer against the vectorised draw."""
-    rng = np.random.default_rng(7)
-    plan, mix = Plan(PUBLISHED, 12, 0, 6554), random_mix(rng)
-    addresses = [random_address(rng) for _ in range(CASES)]
-    head = (PUBLISHED.first, PUBLISHED.second, 12, 6554, 1, 2, 3, 4, 0)
-    found = header_answers(tmp_path, b"".join(CASE.pack(*head, *words_of(each), *mix.upto) for each in addresses))
-    arms, _ = draws(plan, mix, np.array([unit_of(each) for each in addresses], dtype=np.uint64))
-    assert [HELD if held else arm for _, _, held, arm, _, _ in found] == arms.tolist()
+        plans.append((plan, mix, plan.band(rtt_us), [unit_of(each) for each in addresses]))
+    answers = iter(header_answers(tmp_path, b"".join(cases)))
+    for plan, mix, band, units in plans:
+        arms, _ = draws(plan, mix, np.array(units, dtype=np.uint64))
+        for own, arm_at_once in zip(units, arms.tolist(), strict=True):
+            unit, hashed, held, arm, found_band, sizes = next(answers)
+            drawn = draw(plan, mix, own)
+            assert sizes == 64 << 16 | 32
+            assert (unit, hashed, found_band) == (own, siphash(plan.key, plan.epoch, own), band)
+            assert (drawn.held, drawn.arm) == (bool(held), None if held else arm)
+            assert arm_at_once == (HELD if held else arm) and drawn.propensity == propensity(plan, mix, drawn.arm)
 
 
 def test_arms_come_as_often_as_they_weigh() -> None:
