@@ -98,7 +98,7 @@ def test_loss_and_disorder_change_nothing(
     )
     carried, log = carry(asks(long_ask, until=400.0), TARGET, Mirror)
     packets, ending = play(carried, peer)
-    assert bytes(peer.heard) == long_ask
+    assert bytes(peer.got) == long_ask
     assert texts(log.messages, "in") == PAGE[: len(texts(log.messages, "in"))]
     if not lose_in and not lose_out:
         assert (ending, texts(log.messages, "in")) == ("ended", PAGE)
@@ -169,7 +169,7 @@ def test_an_engine_that_gives_up_is_named_and_its_alert_sent() -> None:
     peer = Peer(greets)
     carried, log = carry(asks(tls=True), TARGET, lambda host, alpn: Mirror(host, alpn, fail=True))
     packets, ending = play(carried, peer)
-    assert ending == "tls:alert-mirror-broken" and bytes(peer.heard).endswith(b"alert")
+    assert ending == "tls:alert-mirror-broken" and bytes(peer.got).endswith(b"alert")
     assert log.session is not None and log.session.error == ending
 
 
