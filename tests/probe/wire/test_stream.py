@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -18,7 +19,7 @@ from configtron.probe.wire.stream import EngineFailed, Plain, StreamLog, carry
 from configtron.probe.wire.tcp import RETRANSMIT_TRIES
 from tests.support.fake_server import FakeServer
 from tests.support.recorded_messages import play_messages
-from tests.support.tls_peer import ASK, PAGE, Peer, asks, texts
+from tests.support.tls_peer import ASK, PAGE, Application, Peer, asks, texts
 
 TARGET = Target("site.test", "198.18.0.1", 443)
 
@@ -104,12 +105,6 @@ def test_loss_and_disorder_change_nothing(
         assert (ending, texts(log.messages, "in")) == ("ended", PAGE)
 
 
-@pytest.mark.parametrize("lost", [{2, 3}, {0, 1}], ids=["request", "syn"])
-def test_what_is_lost_is_repeated(lost: set[int]) -> None:
-    ending, log, _ = run(asks, Peer(serves, lose_out=frozenset(lost)))
-    assert (ending, texts(log.messages, "in")) == ("ended", PAGE)
-
-
 def test_a_hole_is_reported_by_duplicate_acks() -> None:
     _, _, packets = run(asks, Peer(serves, lose_in=frozenset({2})))
     acks = [p.segment.ack for p in packets if p.way == "out" and p.segment.flags == ACK]
@@ -143,13 +138,6 @@ def test_no_one_answers() -> None:
     assert peer.now == SYN_TRIES_AT_S[-1] + SYN_PATIENCE_S
 
 
-def test_a_reset_ends_the_stream() -> None:
-    peer = Peer(lambda heard: (b"some", False), reset_after=1)
-    ending, log, _ = run(asks, peer)
-    assert (ending, texts(log.messages, "in")) == ("ended", b"some")
-    assert peer.rst is None, "nothing is sent to a host that has reset"
-
-
 def greets(heard: bytes) -> tuple[bytes, bool]:
     hello = b"hello site.test"
     if heard == hello:
@@ -159,10 +147,33 @@ def greets(heard: bytes) -> tuple[bytes, bool]:
     return b"", False
 
 
-def test_an_engine_stands_between() -> None:
-    ending, log, _ = run(lambda: asks(tls=True), Peer(greets))
-    assert ending == "ended" and texts(log.messages, "in") == PAGE
-    assert log.session == Session("mirror", "h2")
+def says(data: bytes, close: bool) -> Application:
+    return lambda heard: (data, close)
+
+
+@pytest.mark.parametrize(
+    ("application", "peer", "tls", "ending", "read"),
+    [
+        # our request, or our SYN, is lost and repeated
+        (serves, {"lose_out": frozenset({2, 3})}, False, "ended", PAGE),
+        (serves, {"lose_out": frozenset({0, 1})}, False, "ended", PAGE),
+        # an engine stands between
+        (greets, {}, True, "ended", PAGE),
+        (says(b"", True), {}, True, "closed", b""),
+        (says(b"", False), {}, True, "no-data", b""),
+        (says(b"", False), {}, False, "no-data", b""),
+        (says(b"", True), {"refuse": True}, False, "refused", b""),
+        (says(b"some", False), {"reset_after": 1}, False, "ended", b"some"),
+    ],
+)
+def test_how_a_stream_ends(application: Application, peer: dict[str, Any], tls: bool, ending: str, read: bytes) -> None:
+    other = Peer(application, **peer)
+    found, log, _ = run(lambda: asks(tls=tls, until=9.0), other)
+    assert (found, texts(log.messages, "in")) == (ending, read)
+    if tls and read:
+        assert log.session == Session("mirror", "h2")
+    if "reset_after" in peer:
+        assert other.rst is None, "nothing is sent to a host that has reset"
 
 
 def test_an_engine_that_gives_up_is_named_and_its_alert_sent() -> None:
@@ -171,20 +182,6 @@ def test_an_engine_that_gives_up_is_named_and_its_alert_sent() -> None:
     packets, ending = play(carried, peer)
     assert ending == "tls:alert-mirror-broken" and bytes(peer.got).endswith(b"alert")
     assert log.session is not None and log.session.error == ending
-
-
-@pytest.mark.parametrize(
-    ("tls", "close", "refuse", "reason"),
-    [
-        (True, True, False, "closed"),
-        (True, False, False, "no-data"),
-        (False, False, False, "no-data"),
-        (False, True, True, "refused"),
-    ],
-)
-def test_what_goes_nowhere_has_a_name(tls: bool, close: bool, refuse: bool, reason: str) -> None:
-    ending, log, _ = run(lambda: asks(tls=tls, until=3.0), Peer(lambda heard: (b"", close), refuse=refuse))
-    assert ending == reason and texts(log.messages, "in") == b""
 
 
 def holds(offer: Offer, early: bool) -> StreamScript:
