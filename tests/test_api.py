@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-EXAMPLE = re.compile(r"^## (.+?)$.*?^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-EXAMPLES: dict[str, str] = dict(EXAMPLE.findall((ROOT / "docs" / "api.md").read_text()))
+from tests.support import ROOT
+
+PAGE = (ROOT / "docs" / "api.md").read_text()
+EXAMPLES: dict[str, str] = dict(re.findall(r"(?ms)^## (.+?)$.*?^```python\n(.*?)^```$", PAGE))
 # What an example prints, where the page shows it.
-OUTPUT = re.compile(r"^```python\n((?:(?!^```).)*)^```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-OUTPUTS: dict[str, str] = dict(OUTPUT.findall((ROOT / "docs" / "api.md").read_text()))
+OUTPUTS: dict[str, str] = dict(re.findall(r"(?ms)^```python\n((?:(?!^```).)*)^```\n\n```text\n(.*?)^```$", PAGE))
 # What an example needs of the machine, by its section.
 NEEDS = {"Probe": (pytest.mark.lab, pytest.mark.root)}
 # Ten lines beside the imports.
@@ -40,14 +40,8 @@ def test_an_example_runs(section: str, tmp_path: Path) -> None:
 
 
 def test_examples_are_short() -> None:
-    assert EXAMPLES
-    long = {
-        name: lines
-        for name, text in EXAMPLES.items()
-        if (lines := sum(bool(line) and not line.startswith(("import ", "from ")) for line in text.splitlines()))
-        > MOST_LINES
-    }
-    assert long == {}
+    lines = {name: len(re.findall(r"(?m)^(?!import |from ).+", text)) for name, text in EXAMPLES.items()}
+    assert lines and {name: count for name, count in lines.items() if count > MOST_LINES} == {}
 
 
 @pytest.mark.root

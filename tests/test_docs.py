@@ -7,23 +7,26 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import click
 import pytest
 
+from configtron.cli.manual import contexts
 from configtron.model.characteristics import BY_NAME, NAMES
 from configtron.model.knobs import MEASURED
-from configtron.report import connection_rows, contexts
+from configtron.report import connection_rows
+from configtron.report import contexts as contexts_columns
 from tests.support import ROOT, tour
 from tests.support.isolation import apart
+from tests.support.page_blocks import blocks
 
 README = ROOT / "README.md"
 FINGERPRINT = (ROOT / "docs" / "fingerprint.md").read_text()
 PAGES = sorted(
-    [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + list((ROOT / "docs").rglob("*.md"))
+    [*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")), *(ROOT / "docs").rglob("*.md")]
 )
 # Folders and files of a running installation, not of the repository.
 ELSEWHERE = re.compile(r"^(~|/|\.venv|net/|newsfragments/icw)")
@@ -33,27 +36,9 @@ LIMIT_S = 600
 FOLDERS = ("benchmarks/ configtron/ db/ docs/ fingerprint/ fixtures/ newsfragments/ probe/ tests/").split()
 
 
-def commands(
-    group: click.Command, words: tuple[str, ...] = ("configtron",)
-) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Every command of the program, with the words that call it."""
-    yield words, group
-    if isinstance(group, click.Group):
-        context = click.Context(group)
-        for name in group.list_commands(context):
-            inner = group.get_command(context, name)
-            assert inner is not None, name
-            yield from commands(inner, (*words, name))
-
-
-def program() -> click.Command:
-    from configtron.cli.root import root
-
-    return root
-
-
 def all_commands() -> dict[tuple[str, ...], click.Command]:
-    return dict(commands(program()))
+    """Every command of the program, by the words that call it."""
+    return {tuple(context.command_path.split()): context.command for context in contexts()}
 
 
 def test_every_command_and_option_has_help() -> None:
@@ -74,11 +59,12 @@ def quoted_paths(page: Path) -> Iterator[str]:
 
 def missing_paths(page: Path) -> list[str]:
     made_up = re.compile(r"(^|/)(x|NAME)\.py$|^newsfragments/icw")
-    quoted = [path for path in quoted_paths(page) if not ELSEWHERE.match(path) and not made_up.search(path)]
     # Files that a recipe makes.
     made = re.findall(r"^<!-- file: (\S+) -->$", page.read_text(), re.M)
-    places = (ROOT, page.parent)
-    return [path for path in quoted if path not in made and not any((place / path).exists() for place in places)]
+    quoted = [path for path in quoted_paths(page) if not ELSEWHERE.match(path) and not made_up.search(path)]
+    return [
+        path for path in quoted if path not in made and not (ROOT / path).exists() and not (page.parent / path).exists()
+    ]
 
 
 def test_paths_exist() -> None:
@@ -107,21 +93,15 @@ def test_commands_exist() -> None:
 def check_commands(page: Path, known: dict[tuple[str, ...], click.Command]) -> None:
     for words in shown(page):
         path: tuple[str, ...] = ("configtron",)
-        options: set[str] = {
-            name for parameter in known[path].params for name in parameter.opts + parameter.secondary_opts
-        }
         for word in words[1:]:
             if (*path, word) in known:
                 path = (*path, word)
-        for run in (path, (*path, "run")):
-            if run in known:
-                options |= {
-                    name for parameter in known[run].params for name in parameter.opts + parameter.secondary_opts
-                }
+        meant = [known[run] for run in {("configtron",), path, (*path, "run")} if run in known]
+        names = [name for one in meant for option in one.params for name in option.opts + option.secondary_opts]
         assert len(path) > 1 or {"--version", "--help"} & set(words), f"{page.name}: {' '.join(words)}"
         for before, word in pairwise(words):
             if re.match(r"--?[a-zA-Z]|-[0-9]", word) and not before.startswith("--"):
-                assert word.split("=")[0] in options | {"--help", "-h"}, f"{page.name}: {' '.join(words)}: {word}"
+                assert word.split("=")[0] in {*names, "--help", "-h"}, f"{page.name}: {' '.join(words)}: {word}"
 
 
 def test_make_targets_exist() -> None:
@@ -131,19 +111,15 @@ def test_make_targets_exist() -> None:
     assert set(named) - targets == set()
 
 
-def test_tour_finds_every_block() -> None:
+def test_tour_finds_every_block_and_the_readme_is_one_page() -> None:
     text = README.read_text()
-    found = list(tour.BLOCK.finditer(text))
-    names = [block["name"] for block in found if block["name"]]
-    assert len(names) == len(set(names)) == text.count("```console") == text.count("<!-- tour:")
-    assert len([block for block in found if block["before"]]) == text.count("<!-- before:")
-
-
-def test_the_readme_is_one_page() -> None:
-    text = README.read_text()
+    tours = [block for block in blocks(text) if block.kind == "tour"]
+    names = {block.about.split()[0] for block in tours}
+    assert len(tours) == len(names) == text.count("```console") == text.count("<!-- tour:")
+    assert len([block for block in blocks(text) if block.kind == "before"]) == text.count("<!-- before:")
     assert len(text.splitlines()) <= 200
-    outputs = [found["body"].splitlines() for found in tour.BLOCK.finditer(text) if found["name"]]
-    assert all(0 < len([line for line in lines if not line.startswith("$ ")]) <= 15 for lines in outputs)
+    outputs = [[line for line in block.text.splitlines() if not line.startswith("$ ")] for block in tours]
+    assert all(0 < len(lines) <= 15 for lines in outputs)
 
 
 def test_tour_replaces_outputs_only(tmp_path: Path) -> None:
@@ -184,9 +160,8 @@ def test_decisions_are_listed_with_their_titles() -> None:
     index = (ROOT / "docs" / "decisions" / "README.md").read_text()
     rows = dict(re.findall(r"^\| (\d{4}) \| (.+?) \| ", index, re.M))
     pages = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
-    assert rows == {
-        page.name[:4]: page.read_text().split("\n", 1)[0].removeprefix(f"# {page.name[:4]} ") for page in pages
-    }
+    titles = {page.name[:4]: page.read_text().split("\n", 1)[0] for page in pages}
+    assert titles == {number: f"# {number} {title}" for number, title in rows.items()}
 
 
 def test_every_document_is_in_the_index() -> None:
@@ -214,42 +189,37 @@ def test_every_measured_name_is_explained() -> None:
     assert sorted(rows) == sorted((knob.name, knob.unit) for knob in MEASURED)
 
 
-def _of_a_connection() -> set[str]:
-    verdicts = {f"{knob}{suffix}" for knob in connection_rows.SHOWN_KNOBS for suffix in ("", "_grade", "_reason")}
-    documented = set(connection_rows.columns()) - verdicts
-    return {re.sub("^(client|server)_(?!name)", "", name) for name in documented} | {"merged", "incomplete"}
-
-
-def _of_a_context() -> set[str]:
-    return {*contexts.ABOUT, *contexts.CONTEXT}
-
-
-def _counts() -> set[str]:
-    """Names that stand in the code that counts, and link-type-N and unread-NAME, which are made there."""
-    files = [*(ROOT / "fingerprint" / "capture").glob("*.py"), *(ROOT / "fingerprint" / "passive").glob("*.py"),
-             *(ROOT / "configtron" / "service" / "capture").glob("*.py")]  # fmt: skip
-    return {name for file in files for found in COUNTED.findall(file.read_text()) for name in found if name} | {
-        "link-type-N",
-        "unread-NAME",
-    }
-
-
-def _of_an_outcome() -> set[str]:
-    return {*BY_NAME, *NAMES}
-
-
-FIELDS = ("Connections", "Contexts", "Outcomes", "Counts")
-NAMED = (_of_a_connection, _of_a_context, _of_an_outcome, _counts)
 COUNTED = re.compile(
     r'counts\["([a-z-]+)"\]|\("([a-z-]+)", (?:fine|cut|bad|fragment)|"(cut-[a-z]+|malformed-record|plaintext)"'
 )
 
 
-@pytest.mark.parametrize(("heading", "names"), [*zip(FIELDS, NAMED, strict=True)])
-def test_every_field_is_explained(heading: str, names: Callable[[], set[str]]) -> None:
+def of_a_connection() -> set[str]:
+    verdicts = {f"{knob}{suffix}" for knob in connection_rows.SHOWN_KNOBS for suffix in ("", "_grade", "_reason")}
+    documented = set(connection_rows.columns()) - verdicts
+    return {re.sub("^(client|server)_(?!name)", "", name) for name in documented} | {"merged", "incomplete"}
+
+
+def counts() -> set[str]:
+    """Names that stand in the code that counts, and link-type-N and unread-NAME, which are made there."""
+    folders = ("fingerprint/capture", "fingerprint/passive", "configtron/service/capture")
+    texts = [file.read_text() for folder in folders for file in (ROOT / folder).glob("*.py")]
+    found = {name for text in texts for names in COUNTED.findall(text) for name in names if name}
+    return found | {"link-type-N", "unread-NAME"}
+
+
+@pytest.mark.parametrize(
+    ("heading", "names"),
+    [
+        ("Connections", of_a_connection()),
+        ("Contexts", {*contexts_columns.ABOUT, *contexts_columns.CONTEXT}),
+        ("Outcomes", {*BY_NAME, *NAMES}),
+        ("Counts", counts()),
+    ],
+)
+def test_every_field_is_explained(heading: str, names: set[str]) -> None:
     (part,) = [part for part in FINGERPRINT.split("\n## ") if part.startswith(heading + "\n")]
-    rows = re.findall(r"^\| `([\w-]+)` \| ", part, re.M)
-    assert set(rows) == names()
+    assert set(re.findall(r"^\| `([\w-]+)` \| ", part, re.M)) == names
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="git lists the files")
@@ -259,12 +229,10 @@ def test_every_document_that_is_cited_is_in_the_repository() -> None:
     known |= {Path(name).name[:4] for name in files if name.startswith("docs/decisions/")}
     lost = []
     for name in files:
-        if name.startswith(("fixtures/", "newsfragments/", "tests/")):
-            continue
-        if not name.endswith((".py", ".c", ".h", ".md", ".toml", ".sql", ".cfg")):
-            continue
-        for number, line in enumerate((ROOT / name).read_text().splitlines(), 1):
-            lost += [f"{name}:{number}: {cited}" for cited in cited_documents(line) if cited not in known]
+        citing = name.endswith((".py", ".c", ".h", ".md", ".toml", ".sql", ".cfg"))
+        if citing and not name.startswith(("fixtures/", "newsfragments/", "tests/")):
+            for number, line in enumerate((ROOT / name).read_text().splitlines(), 1):
+                lost += [f"{name}:{number}: {cited}" for cited in cited_documents(line) if cited not in known]
     assert lost == []
 
 
@@ -274,8 +242,5 @@ def cited_documents(line: str) -> list[str]:
 
 
 def test_a_document_that_is_not_there_is_seen() -> None:
-    assert cited_documents("# as learner.md has it (decision 0099); see `docs/learn.md`") == [
-        "learner.md",
-        "learn.md",
-        "0099",
-    ]
+    line = "# as learner.md has it (decision 0099); see `docs/learn.md`"
+    assert cited_documents(line) == ["learner.md", "learn.md", "0099"]

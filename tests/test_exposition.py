@@ -7,17 +7,10 @@ import re
 
 import pytest
 
-from configtron.model.exposition import (
-    AGENT_METRICS,
-    MANAGER_METRICS,
-    MOST_VALUES,
-    MetricFamily,
-    bounded,
-    exposition,
-)
+from configtron.model.exposition import AGENT_METRICS, MANAGER_METRICS, MOST_VALUES, bounded, exposition
 
-LOADS = next(family for family in AGENT_METRICS if family.name == "agent_loads_total")
-RECORDS = next(family for family in AGENT_METRICS if family.name == "agent_records_total")
+EVERY = {family.name: family for family in (*AGENT_METRICS, *MANAGER_METRICS)}
+LOADS, RECORDS = EVERY["agent_loads_total"], EVERY["agent_records_total"]
 SAMPLE = re.compile(r'^[a-z_]+(\{([a-z]+="(\\.|[^"\\\n])*",?)+\})? (NaN|[+-]Inf|-?\d+(\.\d+)?(e[+-]?\d+)?)$')
 
 
@@ -57,9 +50,8 @@ def test_what_no_table_has_is_an_error() -> None:
 
 
 def test_names_follow_the_rules() -> None:
-    every: list[MetricFamily] = [*AGENT_METRICS, *MANAGER_METRICS]
-    assert len({family.name for family in every}) == len(every)
-    for family in every:
+    assert len(EVERY) == len(AGENT_METRICS) + len(MANAGER_METRICS)
+    for family in EVERY.values():
         assert re.fullmatch(r"(agent|manager)_[a-z_]+", family.name) and family.kind in ("gauge", "counter")
         assert family.name.endswith("_total") == (family.kind == "counter"), family.name
         assert not any(label in ("prefix", "site", "client", "unit") for label, _ in family.labels)

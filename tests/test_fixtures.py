@@ -6,7 +6,9 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shutil
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,10 @@ from typing import Any
 import pytest
 
 from configtron.fingerprint import INFERENCES
+from configtron.lab.internet.impairments import IMPAIRMENTS
 from configtron.lab.internet.truth import oracle
 from configtron.model import pcapng
+from configtron.model.errors import Diverged
 from configtron.model.nouns import Observation, Trace
 from configtron.model.records import Json, pairs_of, value_of
 from configtron.probe.play import Recorded
@@ -54,6 +58,10 @@ def test_folders_are_the_recipes() -> None:
     assert sum(path.stat().st_size for path in files) < TOTAL_BYTES
 
 
+def everywhere(rule: Callable[[Recipe], None]) -> None:
+    assert offenders(rule, RECIPES.values(), lambda recipe: recipe.name) == {}
+
+
 def replays_the_same(recipe: Recipe) -> None:
     played = play(task(HERE / recipe.name)).played
     assert played and {one.status for one in played} == {SAME}
@@ -62,7 +70,7 @@ def replays_the_same(recipe: Recipe) -> None:
 
 @pytest.mark.slow
 def test_a_recording_replays_as_it_was_read_live() -> None:
-    assert offenders(replays_the_same, RECIPES.values(), lambda recipe: recipe.name) == {}
+    everywhere(replays_the_same)
 
 
 def is_true(recipe: Recipe) -> None:
@@ -78,16 +86,13 @@ def is_true(recipe: Recipe) -> None:
 
 
 def test_what_is_kept_is_true() -> None:
-    assert offenders(is_true, RECIPES.values(), lambda recipe: recipe.name) == {}
+    everywhere(is_true)
 
 
 def _verdict(knob: str, form: dict[str, Json]) -> Observation:
-    value = form.get("value")
-    reason = None if value is not None else str(form["reason"])
-    details = pairs_of(form["details"])
-    return Observation(
-        knob, None if value is None else value_of(value), reason, grade=str(form["grade"]), details=details
-    )
+    given = form.get("value")
+    value, reason = (None, str(form["reason"])) if given is None else (value_of(given), None)
+    return Observation(knob, value, reason, grade=str(form["grade"]), details=pairs_of(form["details"]))
 
 
 def names_its_origin(recipe: Recipe) -> None:
@@ -101,12 +106,10 @@ def names_its_origin(recipe: Recipe) -> None:
 
 
 def test_a_folder_says_where_it_comes_from() -> None:
-    assert offenders(names_its_origin, RECIPES.values(), lambda recipe: recipe.name) == {}
+    everywhere(names_its_origin)
 
 
 def test_every_trouble_of_the_lab_has_a_folder() -> None:
-    from configtron.lab.internet.impairments import IMPAIRMENTS
-
     troubles = {recipe.trouble for recipe in RECIPES.values()}
     named = {row.name.partition(":")[0] for row in IMPAIRMENTS}
     missing = named - {name.partition(":")[0] for name in troubles}
@@ -115,27 +118,21 @@ def test_every_trouble_of_the_lab_has_a_folder() -> None:
 
 def test_traps_that_are_known_are_in_there() -> None:
     """Probes of the tail, linear timers, two machines: the recordings hold what readers stumble over."""
-    methods = {reading["method"] for form in observed(RECIPES["icw/10"]) for reading in _readings(form)}
-    assert "tail-loss-probe edge" in methods
-    values = {
-        (name, json.dumps(observed(RECIPES[name])[-1]["observations"][knob].get("value")))
-        for name, knob in (("trouble/synack-linear", "synack_backoff"), ("trouble/stack-split", "stack"))
-    }
-    assert values == {("trouble/synack-linear", '"linear"'), ("trouble/stack-split", '"split"')}
-
-
-def _readings(form: dict[str, Any]) -> list[dict[str, Any]]:
-    readings = form["observations"]
-    return list(readings.values()) if isinstance(readings, dict) else readings
+    given = [form["observations"] for form in observed(RECIPES["icw/10"])]
+    readings = [one for forms in given for one in (forms.values() if isinstance(forms, dict) else forms)]
+    assert "tail-loss-probe edge" in {reading["method"] for reading in readings}
+    for name, knob, value in (
+        ("trouble/synack-linear", "synack_backoff", "linear"), ("trouble/stack-split", "stack", "split"),
+    ):  # fmt: skip
+        assert observed(RECIPES[name])[-1]["observations"][knob]["value"] == value
 
 
 # That all of this can fail.
 
 
-def copied(tmp_path: Path) -> Path:
-    for path in ICW.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    return tmp_path
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(ICW, tmp_path / "icw"))
 
 
 def blocks(folder: Path) -> list[pcapng.Block]:
@@ -145,17 +142,10 @@ def blocks(folder: Path) -> list[pcapng.Block]:
 
 
 def altered(folder: Path, number: int, change: Any) -> None:
-    """Change one packet of the recording."""
-    parts = [OPENING]
-    seen = 0
-    for block in blocks(folder):
-        seen += 1
-        frame = pcapng.captured(block.body)
-        if seen == number:
-            frame = change(frame)
-        if frame is not None:
-            parts.append(pcapng.packet(frame))
-    (folder / RECORDING).write_bytes(gzip.compress(b"".join(parts), mtime=0))
+    """Change the bytes of one packet of the recording."""
+    frames = [pcapng.captured(block.body) for block in blocks(folder)]
+    frames[number - 1] = frames[number - 1]._replace(data=change(frames[number - 1].data))
+    (folder / RECORDING).write_bytes(gzip.compress(OPENING + b"".join(map(pcapng.packet, frames)), mtime=0))
 
 
 def first(folder: Path, way: str, flags: int) -> int:
@@ -171,40 +161,31 @@ def statuses(folder: Path) -> Counter[str]:
     return Counter(one.status for one in play(task(folder)).played)
 
 
-def test_a_byte_of_ours_that_changes_diverges(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
-    number = first(folder, "out", 0x18)
-    altered(folder, number, lambda frame: frame._replace(data=frame.data[:-3] + b"?" + frame.data[-2:]))
-    played = play(task(folder)).played
-    (one,) = [one for one in played if one.status == DIVERGED]
+def test_a_byte_of_ours_that_changes_diverges(folder: Path) -> None:
+    altered(folder, first(folder, "out", 0x18), lambda data: data[:-3] + b"?" + data[-2:])
+    (one,) = [one for one in play(task(folder)).played if one.status == DIVERGED]
     assert "the recording:" in one.message and "the script:" in one.message
     assert one.message.count("PSH|ACK seq 1 ack 1") == 2, "both packets"
 
 
-def test_a_byte_of_theirs_that_changes_is_seen(tmp_path: Path) -> None:
-    """The window that a SYN-ACK announces is one byte of one packet, and another reading."""
-    folder = copied(tmp_path)
-    number = first(folder, "in", 0x12)
-    altered(folder, number, lambda frame: frame._replace(data=frame.data[:8] + b"\x07" + frame.data[9:]))
+@pytest.mark.parametrize(
+    ("flags", "after", "change"),
+    [
+        # the window that a SYN-ACK announces is one byte of one packet, and another reading
+        (0x12, 0, lambda data: data[:8] + b"\x07" + data[9:]),
+        (0x12, 0, lambda data: data[:27] + b"\xee" + data[28:]),
+        # a packet that is gone
+        (0x10, 2, lambda data: data[:4] + b"\x00\x00" + data[6:36] + b"\0\0\0\0"),
+    ],
+)
+def test_a_byte_of_theirs_that_changes_is_seen(
+    folder: Path, flags: int, after: int, change: Callable[[bytes], bytes]
+) -> None:
+    altered(folder, first(folder, "in", flags) + after, change)
     assert statuses(folder)[SAME] < statuses(ICW)[SAME]
-    folder = copied(tmp_path)
-    altered(folder, number, lambda frame: frame._replace(data=frame.data[:27] + b"\xee" + frame.data[28:]))
-    assert set(statuses(folder)) - {SAME}
 
 
-def test_a_packet_that_is_gone_is_seen(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
-    trace = first(folder, "in", 0x10)
-    altered(
-        folder,
-        trace + 2,
-        lambda frame: frame._replace(data=frame.data[:4] + b"\x00\x00" + frame.data[6:36] + b"\0\0\0\0"),
-    )
-    assert set(statuses(folder)) - {SAME}
-
-
-def test_a_recording_that_is_gone_is_missed(tmp_path: Path) -> None:
-    folder = copied(tmp_path)
+def test_a_recording_that_is_gone_is_missed(folder: Path) -> None:
     data = gzip.decompress((folder / RECORDING).read_bytes())
     ends = [form["evidence_end"] for form in observed(RECIPES["icw/10"]) if form.get("frames")]
     (folder / RECORDING).write_bytes(gzip.compress(data[: min(ends)]))
@@ -214,11 +195,11 @@ def test_a_recording_that_is_gone_is_missed(tmp_path: Path) -> None:
 def test_a_reader_that_changes_its_mind_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     row = INFERENCES["icw"]
 
+    def one_more(o: Observation) -> Observation:
+        return replace(o, value=o.value + 1) if o.knob == "icw" and isinstance(o.value, int) else o
+
     def off_by_one(trace: Trace) -> tuple[Observation, ...]:
-        return tuple(
-            replace(o, value=o.value + 1) if o.knob == "icw" and isinstance(o.value, int) else o
-            for o in row.infer(trace)
-        )
+        return tuple(map(one_more, row.infer(trace)))
 
     monkeypatch.setitem(INFERENCES, "icw", replace(row, infer=off_by_one))
     played = play(task(ICW)).played
@@ -233,8 +214,6 @@ def test_a_script_that_waits_too_little_diverges(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_script_that_never_ends_is_stopped() -> None:
-    from configtron.model.errors import Diverged
-
     wire = Recorded(())
     with pytest.raises(Diverged, match="again and again"):
         for n in range(20_000):

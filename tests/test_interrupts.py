@@ -84,11 +84,9 @@ def test_a_block_that_fails_leaves_no_child() -> None:
 
 def careless(source: str) -> list[str]:
     """Return how a file's children may outlive a block that fails, or never hear of SIGINT."""
-    found = (
-        ["with subprocess.Popen: tests.support.children.child also ends it"]
-        if "with subprocess.Popen(" in source
-        else []
-    )
+    found = []
+    if "with subprocess.Popen(" in source:
+        found.append("with subprocess.Popen: tests.support.children.child also ends it")
     interrupts = re.search(r"(send_signal|kill|killpg)\([^)\n]*(SIGINT|\b(number|kind|how)\))", source)
     if interrupts and "Popen" in source and not re.search(r"\bchild\(|default_signals", source):
         found.append(
@@ -104,8 +102,14 @@ def test_children_end_and_hear_sigint() -> None:
     assert found == {}
 
 
-def test_careless_files_are_seen() -> None:
-    assert careless("with subprocess.Popen(words) as one:\n    pass")
-    assert careless("one = subprocess.Popen(words)\none.send_signal(signal.SIGINT)")
-    assert not careless("one = subprocess.Popen(words, preexec_fn=default_signals)\none.send_signal(signal.SIGINT)")
-    assert not careless("one = subprocess.Popen(words)\none.send_signal(signal.SIGTERM)")
+@pytest.mark.parametrize(
+    ("source", "seen"),
+    [
+        ("with subprocess.Popen(words) as one:\n    pass", True),
+        ("one = subprocess.Popen(words)\none.send_signal(signal.SIGINT)", True),
+        ("one = subprocess.Popen(words, preexec_fn=default_signals)\none.send_signal(signal.SIGINT)", False),
+        ("one = subprocess.Popen(words)\none.send_signal(signal.SIGTERM)", False),
+    ],
+)
+def test_careless_files_are_seen(source: str, seen: bool) -> None:
+    assert bool(careless(source)) is seen

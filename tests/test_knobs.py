@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+
+import configtron.fingerprint as readers
 from configtron.model.knobs import KNOBS, MEASURED, NAMED_BY_HC, PER_CONNECTION, TABLE2, TUNABLE
 from configtron.model.nouns import Knob, Observation
 from tests.support.rules import offenders
@@ -26,8 +30,7 @@ def test_every_reported_name_has_a_row() -> None:
 
 
 def test_table_2_has_nine_rows() -> None:
-    assert len(TABLE2) == len(set(TABLE2)) == 9
-    assert set(TABLE2) <= set(REPORTED)
+    assert len(TABLE2) == len(set(TABLE2)) == 9 and set(TABLE2) <= set(REPORTED)
     assert [name for name in TABLE2 if not KNOBS[name].values] == []
 
 
@@ -57,17 +60,9 @@ def test_row_is_whole() -> None:
 
 def test_readers_report_known_names() -> None:
     """Every name a reader declares is a row, except those it marks as asides by not declaring them."""
-    import importlib
-    import pkgutil
-
-    import configtron.fingerprint as readers
-
-    seen = set()
-    for module in pkgutil.iter_modules(readers.__path__):
-        loaded = importlib.import_module(f"configtron.fingerprint.{module.name}")
-        seen |= set(getattr(loaded, "KNOBS", ()))
-    assert seen, "no reader declares KNOBS"
-    assert seen - set(KNOBS) == set()
+    modules = [f"configtron.fingerprint.{module.name}" for module in pkgutil.iter_modules(readers.__path__)]
+    seen = {name for module in modules for name in getattr(importlib.import_module(module), "KNOBS", ())}
+    assert seen and seen - set(KNOBS) == set()
 
 
 def test_a_value_fits_an_observation() -> None:

@@ -18,10 +18,8 @@ IMPURE = frozenset(
 # Names that reach the world without an import.
 IMPURE_CALLS = frozenset({"open", "input", "print", "exec", "eval", "__import__"})
 EDGES = tuple(
-    f"configtron.{name}"
-    for name in """
-    probe.wire fingerprint.capture intake.receiving tune.drivers tune.router report db lab fleet.transport
-    """.split()
+    "configtron.probe.wire configtron.fingerprint.capture configtron.intake.receiving configtron.tune.drivers "
+    "configtron.tune.router configtron.report configtron.db configtron.lab configtron.fleet.transport".split()
 )
 # From the most special prefix to the most general.
 LAYERS = (
@@ -68,7 +66,8 @@ def offences(module: str, source: str) -> list[str]:
             found.append(f"{module} (layer {mine}) imports {name} (layer {theirs})")
         if theirs == mine == 4 and edge(name) != edge(module):
             found.append(f"edge {module} imports edge {name}: the service layer hands it in")
-        if theirs == mine == 2 and name.split(".")[1] != module.split(".")[1] and not above(module, name):
+        lawful = under(module, ABOVE[0]) and under(name, ABOVE[1])
+        if theirs == mine == 2 and name.split(".")[1] != module.split(".")[1] and not lawful:
             found.append(f"verb {module} imports verb {name}: what both need belongs into the model")
     if mine <= 2 or mine == 5:
         barred = IMPURE_CALLS if mine <= 2 else {"print", "input", "exec", "eval", "__import__"}
@@ -80,10 +79,6 @@ def offences(module: str, source: str) -> list[str]:
     return found
 
 
-def above(module: str, name: str) -> bool:
-    return under(module, ABOVE[0]) and under(name, ABOVE[1])
-
-
 def edge(module: str) -> str:
     return next(edge for edge in EDGES if under(module, edge))
 
@@ -93,60 +88,46 @@ def test_modules_keep_to_their_layers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "source"),
+    ("module", "broken"),
     [
-        ("configtron.model.nouns", "import time"),
-        ("configtron.fingerprint.icw", "from random import Random"),
-        ("configtron.fingerprint.icw", "import os.path"),
-        ("configtron.fingerprint.icw", "def f():\n    import socket"),
-        ("configtron.fingerprint.icw", "from configtron.probe import script"),
-        ("configtron.fingerprint.icw", "import configtron.probe"),
-        ("configtron.probe.icw", "from configtron.probe import wire"),
-        ("configtron.probe.icw", "import configtron.db"),
-        ("configtron.probe.icw", "print('here')"),
-        ("configtron.probe.wire", "import configtron.db"),
-        ("configtron.linux.netns", "import configtron.db"),
-        ("configtron.probe.icw", "from configtron.learner import grid"),
-        ("configtron.service.lease", "import click"),
-        ("configtron.service.lease", "print('here')"),
-        ("configtron.service.lease", "import configtron.cli.root"),
-        ("configtron.db", "import configtron.service"),
-        ("configtron.lab", "import configtron.studies"),
-        ("configtron.cli.tune.apply", "import configtron.studies"),
-        ("configtron.cli.replay.packets", "import configtron.studies"),
-        ("configtron.learner.columns", "import configtron.intake"),
-        ("configtron.linux.clock", "import configtron.db"),
-        ("configtron.db", "from configtron import cli"),
-        ("configtron.model.nouns", "from configtron import probe"),
-        ("configtron.fleet.agent_session", "import zmq"),
-        ("configtron.fleet.agent_session", "from configtron.fleet import transport"),
+        ("model.nouns", ["import time", "from configtron import probe"]),
+        ("fingerprint.icw", ["from random import Random", "import os.path", "def f():\n    import socket",
+                             "from configtron.probe import script", "import configtron.probe"]),
+        ("probe.icw", ["from configtron.probe import wire", "import configtron.db", "print('here')",
+                       "from configtron.learner import grid"]),
+        ("probe.wire", ["import configtron.db"]),
+        ("linux.netns", ["import configtron.db"]),
+        ("linux.clock", ["import configtron.db"]),
+        ("service.lease", ["import click", "print('here')", "import configtron.cli.root"]),
+        ("db", ["import configtron.service", "from configtron import cli"]),
+        ("lab", ["import configtron.studies"]),
+        ("cli.tune.apply", ["import configtron.studies"]),
+        ("cli.replay.packets", ["import configtron.studies"]),
+        ("learner.columns", ["import configtron.intake"]),
+        ("fleet.agent_session", ["import zmq", "from configtron.fleet import transport"]),
     ],
-)
-def test_the_law_can_be_broken(module: str, source: str) -> None:
-    assert offences(module, source)
+)  # fmt: skip
+def test_the_law_can_be_broken(module: str, broken: list[str]) -> None:
+    assert [source for source in broken if not offences(f"configtron.{module}", source)] == []
 
 
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("configtron.probe.icw", "import math\nfrom configtron.fingerprint import __doc__"),
-        ("configtron.probe.wire", "import socket, time"),
-        ("configtron.probe.wire", "from configtron.linux.netns import inside"),
-        ("configtron.service.lease", "import configtron.db, configtron.tune.drivers"),
-        ("configtron.cli", "import configtron.service, configtron.lab, configtron.probe.wire"),
-        ("configtron.cli.replay.study", "import configtron.studies"),
+        ("probe.icw", "import math\nfrom configtron.fingerprint import __doc__"),
+        ("probe.wire", "import socket, time\nfrom configtron.linux.netns import inside"),
+        ("service.lease", "import configtron.db, configtron.tune.drivers"),
+        ("cli", "import configtron.service, configtron.lab, configtron.probe.wire"),
+        ("cli.replay.study", "import configtron.studies"),
     ],
 )
 def test_the_law_lets_the_lawful_pass(module: str, source: str) -> None:
-    assert offences(module, source) == []
+    assert offences(f"configtron.{module}", source) == []
 
 
 # What stands beside the product: folder, and what it may import. One file of tests judges the judges of benchmarks.
 JUDGES = "test_judges.py"
-OUTSIDE = {
-    "tests": ("configtron", "tests"),
-    "benchmarks": ("configtron", "tests.support", "benchmarks"),
-}
+OUTSIDE = {"tests": ("configtron", "tests"), "benchmarks": ("configtron", "tests.support", "benchmarks")}
 
 
 def strangers(folder: str, source: str) -> list[str]:
@@ -163,12 +144,18 @@ def test_tests_and_benchmarks_never_import_each_other() -> None:
     assert {str(file): found for folder, file in files if (found := strangers(folder, file.read_text()))} == {}
 
 
-def test_an_import_between_tests_and_benchmarks_is_seen() -> None:
-    assert strangers("tests", "from benchmarks.tune import verdict") == ["benchmarks.tune", "benchmarks.tune.verdict"]
-    assert strangers("benchmarks", "import tests.lab.test_world") == ["tests.lab.test_world"]
-    assert strangers("docs", "from tests import test_clock") == ["tests.test_clock"]
-    assert strangers("", "def f():\n    import tests.support.worlds") == ["tests.support.worlds"]
-    assert strangers("benchmarks", "from tests.support.worlds import clients\nimport configtron.db") == []
+@pytest.mark.parametrize(
+    ("folder", "source", "found"),
+    [
+        ("tests", "from benchmarks.tune import verdict", ["benchmarks.tune", "benchmarks.tune.verdict"]),
+        ("benchmarks", "import tests.lab.test_world", ["tests.lab.test_world"]),
+        ("docs", "from tests import test_clock", ["tests.test_clock"]),
+        ("", "def f():\n    import tests.support.worlds", ["tests.support.worlds"]),
+        ("benchmarks", "from tests.support.worlds import clients\nimport configtron.db", []),
+    ],
+)
+def test_an_import_between_tests_and_benchmarks_is_seen(folder: str, source: str, found: list[str]) -> None:
+    assert strangers(folder, source) == found
 
 
 # Test files that lend a name to other test files; move the name to tests/support and take the file off. The list never

@@ -37,22 +37,25 @@ def lines(section: str, option: str) -> list[str]:
     return [line.strip() for line in config()[section][option].splitlines() if line.strip()]
 
 
-def folders_with_code() -> set[str]:
-    """Every folder that Python would take for a package, by the name it is imported under."""
-    found = set()
+def files() -> dict[str, Path]:
+    """Every file of the folders, by its place in a wheel."""
+    found = {}
     for top in ("configtron", *FOLDERS):
-        for here, inside, files in os.walk(ROOT / top, followlinks=False):
+        for here, inside, names in os.walk(ROOT / top, followlinks=False):
             inside[:] = [name for name in inside if name != "__pycache__" and not (Path(here) / name).is_symlink()]
-            if "__init__.py" in files:
-                parts = Path(here).relative_to(ROOT).parts
-                found.add(".".join(parts if top == "configtron" else ("configtron", *parts)))
+            for path in (Path(here) / name for name in names):
+                place = path.relative_to(ROOT)
+                found[str(place if top == "configtron" else "configtron" / place)] = path
     return found
 
 
 def test_packages_are_the_folders() -> None:
+    """A folder of modules without __init__.py would be left out of the wheel."""
     listed = lines("options", "packages")
     assert listed == sorted(set(listed)), "in order, each once"
-    assert set(listed) == folders_with_code()
+    folders = {name.rpartition("/")[0].replace("/", ".") for name in files() if name.endswith("/__init__.py")}
+    assert set(listed) == folders
+    assert {name.rpartition("/")[0].replace("/", ".") for name in files() if name.endswith(".py")} == folders
 
 
 def test_the_version_is_one_everywhere() -> None:
@@ -67,22 +70,9 @@ def test_the_version_is_one_everywhere() -> None:
     assert set(found.values()) == {configtron.__version__}, found
 
 
-def test_package_dir_maps_every_folder() -> None:
+def test_package_dir_maps_every_folder_and_bare_names_are_banned() -> None:
     pairs = dict(line.split(" = ") for line in lines("options", "package_dir"))
     assert pairs == {"configtron": "configtron"} | {f"configtron.{name}": name for name in FOLDERS}
-
-
-def test_every_code_folder_is_a_package() -> None:
-    """A folder of modules without __init__.py would be left out of the wheel."""
-    seen = set()
-    for top in ("configtron", *FOLDERS):
-        for file in (ROOT / top).rglob("*.py"):
-            seen.add(file.parent)
-            assert (file.parent / "__init__.py").exists(), f"{file.parent} has no __init__.py"
-    assert len(seen) >= len(lines("options", "packages")), "folders were not looked into"
-
-
-def test_bare_names_are_banned() -> None:
     banned = tomllib.loads((ROOT / "ruff.toml").read_text())["lint"]["flake8-tidy-imports"]["banned-api"]
     assert set(banned) == set(FOLDERS)
 
@@ -93,45 +83,25 @@ def test_links_lead_to_the_folders() -> None:
     assert links == {name: f"../{name}" for name in FOLDERS}
 
 
-def debian_packages() -> list[str]:
-    rows = [line for line in (ROOT / "debian-packages.txt").read_text().splitlines() if line and line[0] != "#"]
-    assert [row for row in rows if not row.partition("#")[2].strip() or len(row.split("#")[0].split()) != 1] == []
-    return [row.split()[0] for row in rows]
-
-
 def test_debian_packages_that_code_and_tests_want_are_listed_once_with_a_reason() -> None:
     """`make packages` installs what messages ask for, what the lab's host runs, and the servers on the host."""
-    listed = debian_packages()
+    rows = [line for line in (ROOT / "debian-packages.txt").read_text().splitlines() if line and line[0] != "#"]
+    assert [row for row in rows if not row.partition("#")[2].strip() or len(row.split("#")[0].split()) != 1] == []
+    listed = [row.split()[0] for row in rows]
     assert len(listed) == len(set(listed))
-    asked = [
-        word for _, file in sources() for word in re.findall(r"apt-get install((?: [a-z0-9.+-]+)+)", file.read_text())
-    ]
-    named = {word for words in asked for word in words.split() if not word.startswith("-")}
-    tables = [
-        table
+    text = "\n".join(file.read_text() for _, file in sources())
+    asked = " ".join(re.findall(r"apt-get install((?: [a-z0-9.+-]+)+)", text)).split()
+    programs = [
+        package
         for module in ("configtron.lab.uml.kernel", "configtron.lab.uml.enclosure")
         for name, table in vars(importlib.import_module(module)).items()
         if name.endswith("PROGRAMS") and isinstance(table, dict)
+        for package in table.values()
     ]
-    assert named and tables
-    servers = {"nginx-light" if server.package == "nginx" else server.package for server in SERVERS.values()}
-    assert {*named, *servers, *(package for table in tables for package in table.values())} - {
-        *listed,
-        *ALWAYS_THERE,
-    } == set()
-
-
-def data_files() -> set[str]:
-    """Files that are no Python but that the code needs, as they must lie in the wheel."""
-    found = set()
-    for top in ("configtron", *FOLDERS):
-        for here, inside, files in os.walk(ROOT / top, followlinks=False):
-            inside[:] = [name for name in inside if name != "__pycache__"]
-            for name in files:
-                path = (Path(here) / name).relative_to(ROOT)
-                if path.suffix not in (".py", ".pyc", ".md"):
-                    found.add(str(path if top == "configtron" else Path("configtron") / path))
-    return found
+    servers = ["nginx-light" if server.package == "nginx" else server.package for server in SERVERS.values()]
+    assert asked and programs
+    wanted = {word for word in (*asked, *programs, *servers) if not word.startswith("-")}
+    assert wanted - {*listed, *ALWAYS_THERE} == set()
 
 
 def built_wheel(folder: Path) -> Path:
@@ -157,15 +127,8 @@ def test_wheel_holds_every_file(tmp_path: Path) -> None:
     wheel = built_wheel(tmp_path)
     names = zipfile.ZipFile(wheel).namelist()
     held = {name for name in names if ".dist-info/" not in name and ".data/" not in name}
-    modules = set()
-    for top in ("configtron", *FOLDERS):
-        for file in (ROOT / top).rglob("*.py"):
-            parts = file.relative_to(ROOT).parts
-            if top == "configtron" and parts[1] in FOLDERS:
-                continue
-            modules.add("/".join(parts if top == "configtron" else ("configtron", *parts)))
-    assert modules - held == set(), "modules that the wheel lacks"
-    assert data_files() - held == set(), "data that [options.package_data] does not name"
+    needed = {name for name, file in files().items() if file.suffix not in (".pyc", ".md")}
+    assert needed - held == set(), "modules, or data that [options.package_data] does not name"
     assert not [name for name in held if not name.startswith("configtron/")], "a global name"
     shared = {name.partition(".data/data/")[2] for name in names}
     pages = {f"share/man/man1/{ctx.command_path.replace(' ', '-')}.1" for ctx in contexts()}

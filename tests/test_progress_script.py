@@ -8,10 +8,13 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from tests.support import ROOT
 from tests.support.children import child, default_signals
 from tests.support.waiting import PATIENCE_S, until
 
-SCRIPT = Path(__file__).parent.parent / ".ci" / "progress"
+SCRIPT = ROOT / ".ci" / "progress"
 OUTPUT = """Reading package lists...
 Need to get 12.3 MB of archives.
 Unpacking a (1.0) ...
@@ -24,23 +27,15 @@ Installing collected packages: a, b, c
 """
 
 
-def run_quiet(code: int) -> subprocess.CompletedProcess[str]:
+@pytest.mark.parametrize("code", [0, 7])
+def test_steps_are_stated_and_a_failure_is_shown_whole(code: int) -> None:
     words = ["sh", "-c", f"cat; exit {code}"]
-    return subprocess.run([SCRIPT, *words], input=OUTPUT, capture_output=True, text=True, check=False)
-
-
-def test_steps_are_stated() -> None:
-    done = run_quiet(0)
-    assert done.returncode == 0 and done.stderr == ""
+    done = subprocess.run([SCRIPT, *words], input=OUTPUT, capture_output=True, text=True, check=False)
+    assert done.returncode == code and done.stderr == (OUTPUT if code else "")
     assert done.stdout.splitlines() == [
         "  fetching 12.3 MB", "  unpacking", "  setting up", "  fetching numpy-1.24-cp311.whl (18.2 MB)",
         "  installing 3 Python packages",
     ]  # fmt: skip
-
-
-def test_a_failure_is_shown_whole_and_stays_one() -> None:
-    done = run_quiet(7)
-    assert done.returncode == 7 and done.stderr == OUTPUT
 
 
 def test_a_silent_phase_is_a_line_now_and_then(tmp_path: Path) -> None:

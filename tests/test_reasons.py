@@ -6,7 +6,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from tests.support import ROOT
 from tests.support.sources import nodes, sources
@@ -43,25 +42,23 @@ def words(node: ast.expr | None) -> Iterator[str]:
 
 
 def reasons_in(source: str) -> set[str]:
-    found: set[str] = set()
+    given: list[ast.expr | None] = []
     for node in nodes(source):
         match node:
-            case ast.Call(func=ast.Name(id=name), args=given) if name in GIVERS and len(given) > GIVERS[name]:
-                found |= set(words(given[GIVERS[name]]))
+            case ast.Call(func=ast.Name(id=name), args=args) if name in GIVERS and len(args) > GIVERS[name]:
+                given.append(args[GIVERS[name]])
             case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)], value=value) if name in HOLDERS:
-                found |= set(words(value))
-            case ast.Assign(targets=[ast.Name(id=name)], value=table) if name.endswith("REASONS"):
-                found |= {text for part in table_values(table) for text in words(part)}
-            case ast.AnnAssign(target=ast.Name(id=name), value=table) if name.endswith("REASONS"):
-                found |= {text for part in table_values(table) for text in words(part)}
+                given.append(value)
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=table)
+                | ast.AnnAssign(target=ast.Name(id=name), value=table)
+            ) if name.endswith("REASONS"):
+                given += table_values(table)
             case ast.FunctionDef(returns=ast.Name(id="Script" | "StreamScript")):
-                for inner in ast.walk(node):
-                    if isinstance(inner, ast.Return):
-                        found |= set(words(inner.value))
+                given += [inner.value for inner in ast.walk(node) if isinstance(inner, ast.Return)]
         if isinstance(node, ast.Call):
-            for keyword in node.keywords:
-                if keyword.arg in HOLDERS:
-                    found |= set(words(keyword.value))
+            given += [keyword.value for keyword in node.keywords if keyword.arg in HOLDERS]
+    found = {word for node in given for word in words(node)}
     return {word for word in found if re.fullmatch(r"[a-z0-9-]+(:[a-z0-9-]+)?", word)} - NOT_REASONS
 
 
@@ -74,12 +71,13 @@ def table_values(table: ast.expr | None) -> list[ast.expr]:
     return []
 
 
-def measuring() -> list[Path]:
-    return [file for name, file in sources() if name.startswith(("configtron.probe", "configtron.fingerprint"))]
-
-
-def documented() -> dict[str, tuple[str, str]]:
-    return {reason: (means, do) for reason, means, do in ROW.findall(PAGE)}
+# The files that measure.
+MEASURING = {
+    str(file): file.read_text()
+    for name, file in sources()
+    if name.startswith(("configtron.probe", "configtron.fingerprint"))
+}
+DOCUMENTED = {reason: (means, do) for reason, means, do in ROW.findall(PAGE)}
 
 
 def row_of(reason: str) -> str:
@@ -88,43 +86,28 @@ def row_of(reason: str) -> str:
     return f"{family}:*" if colon else reason
 
 
-def test_every_reason_is_documented() -> None:
-    given = {word: file.name for file in measuring() for word in reasons_in(file.read_text())}
+def test_every_reason_and_each_detail_of_a_family_is_documented() -> None:
+    given = {word: name for name, text in MEASURING.items() for word in reasons_in(text)}
     assert len(given) > 10, "the search finds nothing any more"
-    assert {word: place for word, place in given.items() if row_of(word) not in documented()} == {}
+    assert {word: place for word, place in given.items() if row_of(word) not in DOCUMENTED} == {}
+    assert {word for word in given if ":" in word and f"`{word.partition(':')[2]}`" not in PAGE} == set()
 
 
 def test_every_documented_reason_is_given() -> None:
     """By any string of the code; a family by one that begins so."""
-    text = "\n".join(file.read_text() for file in measuring())
-    assert [r for r in documented() if f'"{r}"' not in text and f'"{r.removesuffix("*")}' not in text] == []
-
-
-def test_details_of_families_are_explained() -> None:
-    given = {word for file in measuring() for word in reasons_in(file.read_text()) if ":" in word}
-    assert {word for word in given if f"`{word.partition(':')[2]}`" not in PAGE} == set()
-
-
-def test_reasons_can_be_counted_on_one_page() -> None:
-    assert 10 < len(documented()) <= MOST_ROWS
+    text = "\n".join(MEASURING.values())
+    assert [r for r in DOCUMENTED if f'"{r}"' not in text and f'"{r.removesuffix("*")}' not in text] == []
 
 
 def test_names_of_before_are_gone() -> None:
     """A family's names as they once were would be rows of their own in every count."""
-    written = {text for file in measuring() for text in texts_in(file.read_text())}
-    assert [text for text in sorted(written) if OLD.match(text)] == []
+    constants = {node.value for text in MEASURING.values() for node in nodes(text) if isinstance(node, ast.Constant)}
+    assert [text for text in constants if isinstance(text, str) and OLD.match(text)] == []
 
 
-def texts_in(source: str) -> Iterator[str]:
-    for node in nodes(source):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
-
-
-def test_rows_are_in_order_and_whole() -> None:
-    rows = list(documented())
-    assert rows == sorted(rows) and rows
-    assert all(means.strip() and do.strip() for means, do in documented().values())
+def test_rows_are_in_order_whole_and_fit_on_one_page() -> None:
+    assert 10 < len(DOCUMENTED) <= MOST_ROWS and list(DOCUMENTED) == sorted(DOCUMENTED)
+    assert all(means.strip() and do.strip() for means, do in DOCUMENTED.values())
 
 
 def test_the_search_sees_reasons() -> None:

@@ -38,18 +38,23 @@ class Step(NamedTuple):
     text: str
 
 
+RECIPES = {page.stem: page.read_text() for page in sorted((ROOT / "docs" / "recipes").glob("*.md"))}
+
+
 def steps(recipe: str) -> list[Step]:
-    page = (ROOT / "docs" / "recipes" / f"{recipe}.md").read_text()
-    return [Step(**{name: found[name] or "" for name in Step._fields}) for found in STEP.finditer(page)]
+    found = STEP.finditer(RECIPES[recipe])
+    return [Step(**{name: one[name] or "" for name in Step._fields}) for one in found]
 
 
-def copy(folder: Path) -> None:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
     for name in COPIED:
         if (ROOT / name).is_dir():
             ignored = shutil.ignore_patterns("__pycache__", "*.pcapng.gz")
-            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
+            shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=ignored)
         else:
-            shutil.copy(ROOT / name, folder / name)
+            shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
 
 
 def follow(step: Step, folder: Path) -> None:
@@ -70,33 +75,21 @@ def follow(step: Step, folder: Path) -> None:
 
 
 def checked(recipe: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    page = (ROOT / "docs" / "recipes" / f"{recipe}.md").read_text()
-    (command,) = CHECK.findall(page)
+    (command,) = CHECK.findall(RECIPES[recipe])
     words = [sys.executable, "-m", *command.split(), "-q", "-p", "no:cacheprovider"]
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=GUEST_S, check=False)
 
 
-RECIPES = sorted(page.stem for page in (ROOT / "docs" / "recipes").glob("*.md"))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_a_recipe_that_is_followed_passes_its_check(recipe: str, tmp_path: Path) -> None:
-    copy(tmp_path)
-    assert steps(recipe)
-    for step in steps(recipe):
-        follow(step, tmp_path)
-    done = checked(recipe, tmp_path)
+def test_a_recipe_that_is_followed_passes_its_check_and_fails_without_its_last_step(recipe: str, folder: Path) -> None:
+    *most, last = steps(recipe)
+    for step in most:
+        follow(step, folder)
+    assert checked(recipe, folder).returncode != 0
+    follow(last, folder)
+    done = checked(recipe, folder)
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_a_recipe_without_its_last_step_fails_its_check(recipe: str, tmp_path: Path) -> None:
-    copy(tmp_path)
-    for step in steps(recipe)[:-1]:
-        follow(step, tmp_path)
-    assert checked(recipe, tmp_path).returncode != 0
 
 
 # Recipes whose check names the place that lacks a step.
@@ -105,21 +98,20 @@ NAMED = ("congestion-control", "driver", "knob", "probe")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", NAMED)
-def test_a_check_names_the_place_of_a_step_left_out(recipe: str, tmp_path: Path) -> None:
-    copy(tmp_path)
+def test_a_check_names_the_place_of_a_step_left_out(recipe: str, folder: Path) -> None:
     plan = [step for step in steps(recipe) if step.kind != "run"]
-    before = {step.path: (tmp_path / step.path).read_text() for step in plan if step.kind == "add"}
+    before = {step.path: (folder / step.path).read_text() for step in plan if step.kind == "add"}
     unnamed = []
     for left_out in plan:
         for step in plan:
             if step.kind == "file":
-                (tmp_path / step.path).unlink(missing_ok=True)
+                (folder / step.path).unlink(missing_ok=True)
         for path, text in before.items():
-            (tmp_path / path).write_text(text)
+            (folder / path).write_text(text)
         for step in plan:
             if step is not left_out:
-                follow(step, tmp_path)
-        done = checked(recipe, tmp_path)
+                follow(step, folder)
+        done = checked(recipe, folder)
         assert done.returncode != 0, f"without the step in {left_out.path} the check passes"
         # An import that fails names the module.
         module = left_out.path.removesuffix(".py").replace("/", ".")

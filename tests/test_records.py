@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,18 +25,11 @@ pairs = st.dictionaries(names, values, max_size=3).map(lambda d: tuple(sorted(d.
 @st.composite
 def observations(draw: st.DrawFn, deep: bool = True) -> Observation:
     grade = draw(st.sampled_from(GRADES))
-    return Observation(
-        draw(names),
-        None if grade == "N" else draw(values),
-        draw(names) if grade == "N" else None,
-        draw(st.text(max_size=4)),
-        draw(st.text(max_size=4)),
-        grade,
-        draw(st.text(max_size=4)),
-        tuple(draw(st.lists(st.integers(0, 99), max_size=3))),
-        tuple(draw(st.lists(observations(deep=False), max_size=2))) if deep else (),
-        draw(pairs),
-    )
+    unit, method, trace = (draw(st.text(max_size=4)) for _ in range(3))
+    value, reason = (None, draw(names)) if grade == "N" else (draw(values), None)
+    frames = tuple(draw(st.lists(st.integers(0, 99), max_size=3)))
+    trials = tuple(draw(st.lists(observations(deep=False), max_size=2))) if deep else ()
+    return Observation(draw(names), value, reason, unit, method, grade, trace, frames, trials, draw(pairs))
 
 
 targets = st.builds(
@@ -78,14 +72,11 @@ def test_every_record_fits_the_schema(target: Target, verdicts: list[Observation
         {"vantage": {"region": "Europe"}},
     ],
 )
-def test_schema_refuses_what_is_wrong(broken: dict[str, object]) -> None:
-    line = records.target_record(Target("example.com", "192.0.2.1"), Vantage("na", ""), [])
-    assert list(Draft202012Validator(SCHEMA).iter_errors({**json.loads(line), **broken}))
-
-
-def test_the_schema_itself_is_one() -> None:
+def test_the_schema_is_one_and_refuses_what_is_wrong(broken: dict[str, object]) -> None:
     Draft202012Validator.check_schema(SCHEMA)
     assert SCHEMA["properties"]["schema"]["const"] == records.SCHEMA
+    line = records.target_record(Target("example.com", "192.0.2.1"), Vantage("na", ""), [])
+    assert list(Draft202012Validator(SCHEMA).iter_errors({**json.loads(line), **broken}))
 
 
 def test_numbers_are_rounded_to_the_microsecond_and_keys_sorted() -> None:
@@ -94,15 +85,17 @@ def test_numbers_are_rounded_to_the_microsecond_and_keys_sorted() -> None:
     assert '{"details":{"a":[1,0.123457],"b":1},"grade":"C","knob":"data_rto","unit":"s","value":0.3}' in line
 
 
+def of_target(verdict: Observation, *results: Result) -> Any:
+    line = records.target_record(Target("a"), Vantage("na", ""), [verdict], list(results))
+    return json.loads(line)["observations"]["icw"]
+
+
 def test_a_trials_frames_are_numbered_as_wireshark_does() -> None:
     trial = Observation("icw", 10, grade="C", trace_id="na/a/icw.1", evidence=(0, 4))
-    verdict = Observation("icw", 10, grade="A", trials=(trial,))
     result = Result("na/a/icw.1", "na", Target("a"), "icw", evidence_file="na.pcapng", first_frame=17, frames=9)
-    record = json.loads(records.target_record(Target("a"), Vantage("na", ""), [verdict], [result]))
-    assert record["observations"]["icw"]["trials"][0]["evidence"] == {"file": "na.pcapng", "frames": [17, 21]}
+    record = of_target(Observation("icw", 10, grade="A", trials=(trial,)), result)
+    assert record["trials"][0]["evidence"] == {"file": "na.pcapng", "frames": [17, 21]}
 
 
 def test_a_lower_bound_keeps_its_sign() -> None:
-    verdict = Observation("icw", 4, grade="L")
-    record = json.loads(records.target_record(Target("a"), Vantage("na", ""), [verdict]))
-    assert record["observations"]["icw"]["text"] == ">= 4"
+    assert of_target(Observation("icw", 4, grade="L"))["text"] == ">= 4"

@@ -5,27 +5,18 @@ from __future__ import annotations
 
 import pytest
 
+from configtron.model import samples
 from configtron.model.errors import BadInput
 from configtron.model.repeats import FEW, StoppingRule
-from configtron.model.samples import (
-    Sample,
-    Stack,
-    digest,
-    end_line,
-    filled_of,
-    judged,
-    sample_line,
-    shard_line,
-    stack_line,
-)
+from configtron.model.samples import Sample, Stack, digest, end_line, filled_of, judged
 
 SAMPLES = [Sample(0, "news", n, "", 100.0 + n, 40.5, 60.25, 1000) for n in range(6)]
 FAILED = Sample(1, "news", 0, "timeout")
 STACKS = [Stack(0, (("initcwnd", "10"),)), Stack(1, (("initcwnd", "30"),)), Stack(2, (), "refused", "no vegas here")]
 LINES = [
-    shard_line("hotcloud:1/50/0", {"delay": "25ms"}),
-    *map(stack_line, STACKS),
-    *map(sample_line, [*SAMPLES, FAILED]),
+    samples.shard_line("hotcloud:1/50/0", {"delay": "25ms"}),
+    *map(samples.stack_line, STACKS),
+    *map(samples.sample_line, [*SAMPLES, FAILED]),
     end_line(7, 12.5),
 ]
 
@@ -40,13 +31,9 @@ def test_every_cell_is_judged_the_unmeasured_too() -> None:
     cells = judged(filled_of(LINES, "x"), 3, ["news", "shop"], StoppingRule())
     found = [(cell.configuration, cell.site, cell.verdict.median_ms, cell.verdict.flag) for cell in cells]
     assert found == [
-        (0, "news", 102.5, ""),
-        (0, "shop", None, FEW),
-        (1, "news", None, "timeout"),
-        (1, "shop", None, FEW),
-        (2, "news", None, "refused"),
-        (2, "shop", None, "refused"),
-    ]
+        (0, "news", 102.5, ""), (0, "shop", None, FEW), (1, "news", None, "timeout"), (1, "shop", None, FEW),
+        (2, "news", None, "refused"), (2, "shop", None, "refused"),
+    ]  # fmt: skip
     assert cells[0].samples == tuple(SAMPLES)
 
 

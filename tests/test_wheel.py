@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import click
 import pytest
 from packaging.requirements import Requirement
 
-from configtron.cli.root import root
+from configtron.cli.manual import contexts
 from configtron.linux.netns import holds
 from configtron.model.packages import PACKAGES
 from configtron.service.doctor import CAPABILITIES
@@ -32,100 +31,71 @@ pytestmark = pytest.mark.wheel
 # What a plain install runs: modules under these import without any extra.
 PLAIN = ("configtron.cli", "configtron.probe", "configtron.fingerprint", "configtron.tune", "configtron.report",
          "configtron.db")  # fmt: skip
-CAPTURE = next((ROOT / "fixtures" / "icw").rglob("*.pcap*"))
-# One run of each command that gets past its imports, and the exit codes that are right for it.
+# One run of each command that gets past its imports, by the exit codes that are right for it:
 # 0 done, 1 a condition, 2 input, 3 in part, 4 nothing there, 5 something is absent, 6 refused.
-RUNS: dict[str, tuple[tuple[str, ...], set[int]]] = {
-    "probe run": (("probe", "run", "127.0.0.1", "--dry-run"), {0, 6}),
-    "probe resolve": (("probe", "resolve", "127.0.0.1", "-o", "resolved.csv"), {0}),
-    "probe plan": (("probe", "plan", "--top", "1000"), {0}),
-    "probe lists": (("probe", "lists"), {0}),
-    "probe regions": (("probe", "regions"), {0, 4}),
-    "probe show": (("probe", "show", "1"), {2, 4}),
-    "probe diff": (("probe", "diff", "1", "2"), {2, 4}),
-    "probe export": (("probe", "export", "1"), {2, 4}),
-    "probe merge": (("probe", "merge", "absent.db"), {2}),
-    "probe doctor": (("probe", "doctor"), {0, 1}),
-    "doctor": (("doctor",), {0, 1}),
-    "probe validate": (("probe", "validate"), {2, 4}),
-    "fingerprint pcap": (("fingerprint", "pcap", str(CAPTURE)), {0}),
-    "fingerprint diversity": (("fingerprint", "diversity", "1"), {2, 4}),
-    "fingerprint live": (("fingerprint", "live", "-i", "no-such-link"), {2, 4, 5}),
-    "fingerprint socket": (("fingerprint", "socket"), {0, 4}),
-    "fingerprint contexts": (("fingerprint", "contexts"), {0, 4}),
-    "tune status": (("tune", "status"), {0, 4}),
-    "tune plan": (("tune", "plan"), {0, 1, 4}),
-    "tune apply": (("tune", "apply"), {0, 4}),
-    "tune rollback": (("tune", "rollback"), {0, 4}),
-    "tune watch": (("tune", "watch", "--for", "0.5"), {0, 4}),
-    "tune agent": (("tune", "agent", "--folder", "agent"), {2, 5}),
-    "tune reapply": (("tune", "reapply"), {0, 4}),
-    "tune verify": (("tune", "verify"), {0, 4}),
-    "tune doctor": (("tune", "doctor"), {0}),
-    "tune log": (("tune", "log"), {0}),
-    "tune profile drop": (("tune", "profile", "drop", "unknown"), {2, 4}),
-    "tune profile list": (("tune", "profile", "list"), {0, 4}),
-    "tune profile set": (("tune", "profile", "set", "web", "initcwnd=20"), {0}),
-    "tune profile show": (("tune", "profile", "show", "web"), {0}),
-    "tune prefix drop": (("tune", "prefix", "drop", "198.51.100.0/24"), {0, 2, 4}),
-    "tune prefix import": (("tune", "prefix", "import", "/dev/null"), {0, 2, 4}),
-    "tune prefix list": (("tune", "prefix", "list"), {0, 4}),
-    "tune prefix set": (("tune", "prefix", "set", "198.51.100.0/24", "web"), {0}),
-    "tune prefix show": (("tune", "prefix", "show", "198.51.100.1"), {0}),
-    "tune router": (("tune", "router", "nginx"), {0, 2, 4}),
-    "tune export": (("tune", "export", "--as", "iproute2"), {0, 2, 4}),
-    "tune acknowledge": (("tune", "acknowledge", "1"), {0, 2, 4}),
-    "tune unacknowledge": (("tune", "unacknowledge", "1"), {0, 2, 4}),
-    "tune unfreeze": (("tune", "unfreeze"), {0, 2, 4}),
-    "tune recover": (("tune", "recover"), {0}),
-    "tune unit": (("tune", "unit"), {0}),
-    "learn measure": (("learn", "measure", "--resume", "1"), {2, 4}),
-    "learn import": (("learn", "import", "/dev/null"), {0, 2, 4}),
-    "learn run": (("learn", "run"), {2, 4}),
-    "learn status": (("learn", "status"), {0, 4}),
-    "learn report": (("learn", "report"), {0, 2, 4}),
-    "learn policies": (("learn", "policies"), {0}),
-    "learn knobs": (("learn", "knobs"), {0}),
-    "learn evaluate": (("learn", "evaluate", "--policy", "default"), {2, 4}),
-    "learn explain": (("learn", "explain", "rtt_ms=3"), {2, 4}),
-    "learn export": (("learn", "export"), {2, 4}),
-    "learn initial train": (("learn", "initial", "train", str(CAPTURE)), {0, 2, 4}),
-    "learn initial predict": (("learn", "initial", "predict", "192.0.2.1"), {0, 2}),
-    "learn initial evaluate": (("learn", "initial", "evaluate"), {2}),
-    "learn indigo train": (("learn", "indigo", "train", "--folder", "indigo", "--rounds", "0"), {2}),
-    "learn indigo show": (("learn", "indigo", "show"), {0}),
-    "learn manager run": (("learn", "manager", "run"), {2}),
-    "learn manager enroll": (("learn", "manager", "enroll", "web1", "--address", "tcp://127.0.0.1:5560"), {0, 2}),
-    "learn manager revoke": (("learn", "manager", "revoke", "web9"), {4}),
-    "learn manager agents": (("learn", "manager", "agents"), {0}),
-    "learn manager maps": (("learn", "manager", "maps"), {0}),
-    "learn manager rotate-key": (("learn", "manager", "rotate-key"), {0}),
-    "learn manager rollback": (("learn", "manager", "rollback", "9.9"), {2}),
-    "learn serve": (("learn", "serve", "--local", "--driver", "memory", "--for", "1"), {0, 5}),
-    "learn drop": (("learn", "drop", "--policy", "x"), {2, 4}),
-    "replay packets": (("replay", "packets", str(ROOT / "fixtures" / "icw")), {0}),
-    "replay study": (("replay", "study", "hotcloud"), {0}),
-    "replay sessions": (("replay", "sessions", "--sessions", "50", "--policy", "default"), {0}),
-}  # fmt: skip
+CODES: dict[tuple[int, ...], str] = {
+    (0, 6): "probe run 127.0.0.1 --dry-run",
+    (0,): """
+        probe resolve 127.0.0.1 -o resolved.csv ; probe plan --top 1000 ; probe lists ;
+        fingerprint pcap CAPTURE ; tune doctor ; tune log ; tune profile set web initcwnd=20 ;
+        tune profile show web ; tune prefix set 198.51.100.0/24 web ; tune prefix show 198.51.100.1 ;
+        tune recover ; tune unit ; learn policies ; learn knobs ; learn indigo show ; learn manager agents ;
+        learn manager maps ; learn manager rotate-key ; replay packets FIXTURES ; replay study hotcloud ;
+        replay sessions --sessions 50 --policy default
+    """,
+    (0, 4): """
+        probe regions ; fingerprint socket ; fingerprint contexts ; tune status ; tune apply ; tune rollback ;
+        tune watch --for 0.5 ; tune reapply ; tune verify ; tune profile list ; tune prefix list ;
+        learn status
+    """,
+    (2, 4): """
+        probe show 1 ; probe diff 1 2 ; probe export 1 ; probe validate ; fingerprint diversity 1 ;
+        tune profile drop unknown ; learn measure --resume 1 ; learn run ; learn evaluate --policy default ;
+        learn explain rtt_ms=3 ; learn export ; learn drop --policy x
+    """,
+    (2,): """
+        probe merge absent.db ; learn initial evaluate ; learn indigo train --folder indigo --rounds 0 ;
+        learn manager run ; learn manager rollback 9.9
+    """,
+    (0, 1): "probe doctor ; doctor",
+    (2, 4, 5): "fingerprint live -i no-such-link",
+    (0, 1, 4): "tune plan",
+    (2, 5): "tune agent --folder agent",
+    (0, 2, 4): """
+        tune prefix drop 198.51.100.0/24 ; tune prefix import /dev/null ; tune router nginx ;
+        tune export --as iproute2 ; tune acknowledge 1 ; tune unacknowledge 1 ; tune unfreeze ;
+        learn import /dev/null ; learn report ; learn initial train CAPTURE
+    """,
+    (0, 2): "learn initial predict 192.0.2.1 ; learn manager enroll web1 --address tcp://127.0.0.1:5560",
+    (4,): "learn manager revoke web9",
+    (0, 5): "learn serve --local --driver memory --for 1",
+}
+PLACES = {
+    "CAPTURE": str(next((ROOT / "fixtures" / "icw").rglob("*.pcap*"))),
+    "FIXTURES": str(ROOT / "fixtures" / "icw"),
+}
+RUNS = [
+    ([PLACES.get(word, word) for word in run.split()], codes)
+    for codes, runs in CODES.items()
+    for run in runs.split(";")
+]
 # What `tune` ends with besides where no driver can act: nothing there, something is absent.
 UNABLE = frozenset() if holds(CAPABILITIES["CAP_NET_ADMIN"]) else frozenset((4, 5))
 # Commands that may ask for an extra when nothing but the plain install is there.
 NEED_EXTRAS = {"learn", "tune agent", "replay sessions", "replay study"}
 
 
-def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[str]:
-    if not isinstance(command, click.Group):
-        yield " ".join(path)
-        return
-    context = click.Context(command)
-    for name in command.list_commands(context):
-        inner = command.get_command(context, name)
-        assert inner is not None
-        yield from leaves(inner, (*path, name))
+COMMANDS = {
+    context.command_path.partition(" ")[2] for context in contexts() if not isinstance(context.command, click.Group)
+}
+
+
+def name_of(words: list[str]) -> str:
+    return next(name for n in (3, 2, 1) if (name := " ".join(words[:n])) in COMMANDS)
 
 
 def test_every_command_has_a_run() -> None:
-    assert set(leaves(root)) == set(RUNS)
+    assert sorted(name_of(words) for words, _ in RUNS) == sorted(COMMANDS)
 
 
 def closure(requirements: list[str], extras: frozenset[str]) -> set[str]:
@@ -210,17 +180,17 @@ def test_every_module_imports_or_lacks_an_extra(installed: tuple[str, Path], tmp
 def test_every_command_runs_or_names_its_extra(installed: tuple[str, Path], tmp_path: Path) -> None:
     extra, python = installed
     wrong = []
-    for name, (words, codes) in RUNS.items():
+    for words, codes in RUNS:
+        name = name_of(words)
         done = call(python, ["-m", "configtron", "--db", "c.db", *words], tmp_path)
-        asks = done.returncode == 5 and "pip install 'configtron[" in done.stderr
-        if asks:
+        if done.returncode == 5 and "pip install 'configtron[" in done.stderr:
             named = done.stderr.partition("configtron[")[2].partition("]")[0]
-            fair = named != extra and (name in NEED_EXTRAS or name.split()[0] in NEED_EXTRAS)
+            fair = named != extra and (name in NEED_EXTRAS or words[0] in NEED_EXTRAS)
             # A command may say what it is about to do before it meets the import.
             complaints = [line for line in done.stderr.splitlines() if line.startswith("configtron:")]
             if fair and len(complaints) == 1 and "Traceback" not in done.stderr:
                 continue
-        if done.returncode not in codes | (UNABLE if words[0] == "tune" else set()) or "Traceback" in done.stderr:
+        if done.returncode not in {*codes, *(UNABLE if words[0] == "tune" else ())} or "Traceback" in done.stderr:
             wrong.append(f"{name}: exit {done.returncode}: {done.stderr.strip()[-300:]}")
     assert not wrong, "\n".join(wrong)
 
@@ -229,8 +199,8 @@ def test_every_help_is_there(installed: tuple[str, Path], tmp_path: Path) -> Non
     _, python = installed
     script = (
         "from configtron.cli.outermost import run\n"
-        f"print([run([*name.split(), '--help']) for name in {sorted(RUNS)!r}][-1:], len({sorted(RUNS)!r}))\n"
+        f"print([run([*name.split(), '--help']) for name in {sorted(COMMANDS)!r}][-1:], len({sorted(COMMANDS)!r}))\n"
     )
     done = call(python, ["-c", script], tmp_path)
-    assert done.returncode == 0 and done.stdout.rstrip().endswith(f"[0] {len(RUNS)}"), done.stderr
-    assert done.stdout.count("Usage: ") == len(RUNS)
+    assert done.returncode == 0 and done.stdout.rstrip().endswith(f"[0] {len(COMMANDS)}"), done.stderr
+    assert done.stdout.count("Usage: ") == len(COMMANDS)

@@ -10,10 +10,11 @@ import pytest
 
 from configtron.fingerprint import read
 from configtron.model.nouns import ACK, FIN, RST, SYN, Observation, Packet, Segment, Trace
-from tests.support.played import MSS, MSS_OPTION, Timed, played, trace_of
+from tests.support.played import MSS, MSS_OPTION, played, trace_of
+from tests.support.timed_wire import TimedWire
 
 
-class Server(Timed):
+class Server(TimedWire):
     """Doubles its window with each acknowledgement of a full one; after a silence it restarts, or does not."""
 
     def __init__(self, *, rtt_s: float = 0.05, icw: int = 10, page: int = 120, restarts: bool = True,
@@ -22,7 +23,7 @@ class Server(Timed):
         super().__init__()
         self.rtt_s, self.icw, self.page, self.restarts = rtt_s, icw, page, restarts
         self.delay_s, self.closes, self.timeout_s, self.lost = delay_s, closes, timeout_s, lost
-        self.window, self.left, self.number, self.acked, self.heard = icw, 0, 0, 0, 1
+        self.window, self.left, self.number, self.acked, self.got = icw, 0, 0, 0, 1
         self.spoke_at, self.heads = 0.0, 0
 
     def send(self, segment: Segment, tos: int = 0) -> Packet:
@@ -30,17 +31,17 @@ class Server(Timed):
         if segment.flags & SYN:
             self.say(at, Segment(SYN | ACK, ack=1, options=(MSS_OPTION,)))
         elif segment.length and segment.payload.startswith(b"HEAD"):
-            self.heads, self.heard = self.heads + 1, segment.end
+            self.heads, self.got = self.heads + 1, segment.end
             self.number += 1
             self.say(at, Segment(ACK, 1 + (self.number - 1) * MSS, segment.end, length=MSS))
         elif segment.length and segment.payload.startswith(b"GET"):
-            self.heard = segment.end
+            self.got = segment.end
             for _ in range(int((at - self.spoke_at) / self.timeout_s) if self.restarts else 0):
                 self.window = max(self.window // 2, self.icw)
             self.left = self.page
             self.burst(at)
         elif segment.length:
-            self.heard = segment.end
+            self.got = segment.end
             self.say(at + (self.delay_s if self.heads >= 3 else 0.0), Segment(ACK, 1, segment.end))
             self.heads = 0
         elif segment.flags & ACK and not segment.flags & RST and (segment.ack - 1) // MSS > self.acked:
@@ -54,7 +55,7 @@ class Server(Timed):
         for _ in range(min(self.window, self.left)):
             flags = ACK | (FIN if self.closes and self.left == 1 else 0)
             came_at = at + (5 * self.rtt_s + 0.2 if self.number == self.lost else 0.0)
-            self.say(came_at, Segment(flags, 1 + self.number * MSS, self.heard, length=MSS))
+            self.say(came_at, Segment(flags, 1 + self.number * MSS, self.got, length=MSS))
             self.number, self.left, self.spoke_at = self.number + 1, self.left - 1, at
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from configtron.model.knobs import MEASURED
 from configtron.probe import PROBES
 from configtron.probe.profiles import CLEAR, SECURE
 from tests.support import ROOT
-from tests.support.sources import defines, provokes
+from tests.support.sources import defines, parsed, provokes
 
 # Made by the user, and of no profile.
 NO_PROFILE = ("craft",)
@@ -29,7 +30,12 @@ def scripts() -> dict[str, Path]:
 def unregistered() -> Iterator[str]:
     """Yield what lacks its row: scripts, readers, rules."""
     rows = {probe.script.__module__.rpartition(".")[2] for probe in PROBES.values()}
-    yield from (f"probe/__init__.py: PROBES has no row for probe/{name}.py" for name in scripts() if name not in rows)
+    for name, file in scripts().items():
+        if name not in rows:
+            yield f"probe/__init__.py: PROBES has no row for probe/{name}.py"
+        named = re.findall(r"fingerprint/(\w+\.py)", ast.get_docstring(parsed(file)) or "")
+        if not named or not all((ROOT / "fingerprint" / reader).exists() for reader in named):
+            yield f"probe/{name}.py: its head names no file of fingerprint/ that reads it"
     read = {one.infer.__module__.rpartition(".")[2] for one in INFERENCES.values()}
     for file in sorted((ROOT / "fingerprint").glob("*.py")):
         if defines(file, "infer") and file.stem not in read:

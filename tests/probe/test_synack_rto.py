@@ -109,7 +109,7 @@ class Shifted(Relative):
 def test_a_minute_that_turns_does_not_hide_cookies() -> None:
     """Cookies change each minute; the silence of ten seconds often spans its turn, the farewells never both do."""
     for begun in range(0, 60, 5):
-        trace = played("rto", Shifted(HalfOpenServer(cookies=True, begun=float(begun), now=float(begun))))
+        trace = played("rto", Shifted(HalfOpenServer(cookies=True, begun=float(begun))))
         assert {o.knob: o.value for o in read(trace)}["syn_cookies"] == "yes", begun
 
 

@@ -1,4 +1,11 @@
 # SPDX-License-Identifier: MIT
+"""Lists that a user gives: targets, blocklists, vantages; and their order, in memory and on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_network
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -6,9 +13,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from configtron.model.errors import BadInput
-from configtron.model.nouns import Target
+from configtron.model.nouns import Target, Vantage
 from configtron.probe import targets
+from configtron.probe.blocklist import Blocklist
+from configtron.probe.special import SPECIAL
 from configtron.probe.targets import Source, order
+from configtron.probe.vantages import choose, read_vantages
+from configtron.probe.wire.listing import listed, write_listing
 
 
 def read(*sources: Any, **more: Any) -> tuple[Target, ...]:
@@ -112,22 +123,6 @@ def test_a_path_for_lines_that_name_none() -> None:
     assert [t.path for t in read(lines("a.example", "http://a.example/b"), path="/big")] == ["/big", "/b"]
 
 
-@pytest.mark.slow
-@given(st.text(max_size=60) | st.text(alphabet='aé.:/[]0123456789,# "-%@?', max_size=40))
-@example("http://[")
-@example("http://a:b")
-@example("\ud800.example")
-@example("٣.example:٣")
-@example("xn--a.example")
-@example("1,\r2")
-def test_any_text_gives_targets_or_bad_input(text: str) -> None:
-    try:
-        for target in read([Source("f", text)], most=50):
-            assert target.host.isascii() and 1 <= target.port <= 65535 and target.path.startswith(("/", "?"))
-    except BadInput as error:
-        assert "\n" not in str(error)
-
-
 SITES = [Target(f"s{n}.example") for n in range(500)]
 
 
@@ -155,3 +150,147 @@ def test_a_name_has_one_address() -> None:
         with pytest.raises(BadInput, match=r"f:2: a\.example again, with another address"):
             read([Source("f", text)])
     assert len(read([Source("f", "192.0.2.1,a.example\n192.0.2.2,a.example,,8080")])) == 2
+
+
+def test_the_order_on_disk_is_the_one_in_memory(tmp_path: Path) -> None:
+    some = [Target(f"{n}.example", path=f"/{n % 3}", tag="ä") for n in range(50)]
+    found = write_listing([*some, *some[:20]], tmp_path / "list", 5, chunk_size=7)
+    assert list(listed(tmp_path / "list")) == order(some, 5) != order(some, 6)
+    assert found.size == 50
+
+
+def test_the_sample_says_whether_all_have_addresses(tmp_path: Path) -> None:
+    known = [Target(f"192.0.2.{n}", f"192.0.2.{n}") for n in range(9)]
+    sample = write_listing(known, tmp_path / "a", 1).sample
+    assert sample is not None and sample.address
+    assert write_listing([*known, Target("a.example")], tmp_path / "b", 1).sample == Target("a.example")
+    assert write_listing([], tmp_path / "c", 1) == (0, None)
+
+
+def read_blocklist(source: Source) -> object:
+    return Blocklist([source])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", [lambda source: read([source], most=50), read_blocklist, read_vantages])
+@given(st.text(max_size=60) | st.text(alphabet='aé.:/[]0123456789,# "-%@?*', max_size=40))
+@example("http://[")
+@example("http://a:b")
+@example("\ud800.example")
+@example("٣.example:٣")
+@example("xn--a.example")
+@example("1,\r2")
+def test_any_text_is_read_or_bad_input(reader: Callable[[Source], Any], text: str) -> None:
+    try:
+        found = reader(Source("f", text))
+        assert reader is not read_vantages, "any text is no table"
+        for target in () if reader is read_blocklist else found:
+            assert target.host.isascii() and 1 <= target.port <= 65535 and target.path.startswith(("/", "?"))
+    except BadInput as error:
+        assert "\n" not in str(error)
+
+
+DEFAULT = Blocklist()
+FILE = Source("blocked.txt", "# by mail\n1.2.3.0/24\n2606:4700::/32 # v6\n*.example.org\n4.4.4.4\n")
+OURS, LAB = Blocklist([FILE]), Blocklist([FILE], special=False)
+ALLOWED = Blocklist([FILE], allowed=[Source("allow.txt", "10.0.0.0/8\n1.2.3.0/24\n")])
+
+
+@pytest.mark.parametrize("block", [ip_network(block) for block, _, _ in SPECIAL])
+def test_each_special_range_is_blocked_to_its_edges(block: Any) -> None:
+    assert DEFAULT.address(str(block.network_address)) and DEFAULT.address(str(block.broadcast_address))
+
+
+@given(st.ip_addresses())
+def test_agrees_with_a_search_through_the_table_and_with_python(address: Any) -> None:
+    blocked = any(address in ip_network(block) for block, _, _ in SPECIAL)
+    assert bool(DEFAULT.address(str(address))) == blocked
+    if address.is_private or address.is_multicast or address.is_reserved and address.version == 4:
+        assert blocked
+
+
+@pytest.mark.parametrize(
+    ("blocklist", "word", "why"),
+    [
+        (DEFAULT, "192.168.1.1", "192.168.0.0/16 (private use, RFC 1918)"),
+        *((DEFAULT, free, "") for free in ("1.1.1.1", "9.255.255.255", "11.0.0.0", "172.32.0.0", "223.255.255.255")),
+        (DEFAULT, "2606:4700::1", ""),
+        (OURS, "1.2.3.4", "1.2.3.0/24 (blocked.txt:2)"),
+        (OURS, "4.4.4.4", "4.4.4.4 (blocked.txt:5)"),
+        (OURS, "4.4.4.5", ""),
+        (OURS, "a.b.example.org", "example.org (blocked.txt:4)"),
+        (OURS, "Example.ORG.", "example.org (blocked.txt:4)"),
+        (OURS, "notexample.org", ""),
+        (OURS, "2606:4700::1", "2606:4700::/32 (blocked.txt:3)"),
+        (OURS, "127.0.0.1", "127.0.0.0/8 (loopback, RFC 1122)"),
+        # a lab has no special ranges
+        (LAB, "10.0.0.1", ""),
+        (LAB, "1.2.3.4", "1.2.3.0/24 (blocked.txt:2)"),
+        # an allowlist exempts from special ranges, but not from the blocklist
+        (ALLOWED, "10.1.2.3", ""),
+        (ALLOWED, "1.2.3.4", "1.2.3.0/24 (blocked.txt:2)"),
+        (ALLOWED, "8.8.8.8", "not in the allowlist"),
+    ],
+)
+def test_what_is_blocked_and_why(blocklist: Blocklist, word: str, why: str) -> None:
+    assert blocklist.host(word) == why
+    if word[0].isdigit():
+        assert blocklist.address(word) == why
+
+
+@pytest.mark.parametrize("line", ["300.1.1.1", "1.2.3.4/40", "a b", "::g", "-"])
+def test_bad_lines_of_a_blocklist_say_where(line: str) -> None:
+    with pytest.raises(BadInput, match="^b.txt:2: "):
+        Blocklist([Source("b.txt", f"\n{line}")])
+
+
+TWO = """
+[[vantage]]
+name = "na"
+region = "North America"
+netns = "v-na"
+interface = "eth0"
+source_address = "10.60.1.2"
+resolver = "10.61.0.53"
+[[vantage]]
+name = "eu"
+"""
+
+
+def test_vantages_are_read_in_order() -> None:
+    assert read_vantages(Source("v.toml", TWO)) == (
+        Vantage("na", "North America", "v-na", "eth0", "10.60.1.2", resolver="10.61.0.53"),
+        Vantage("eu", "eu"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("x =", "not TOML"),
+        ("", "at least one"),
+        ("vantage = 1", "at least one"),
+        (TWO + "\n[other]\n", "nothing else"),
+        ("[[vantage]]\nregion = 'x'", "needs a name"),
+        ("[[vantage]]\nname = 'A b'", "needs a name"),
+        ("[[vantage]]\nname = 'a'\nnets = 'b'", "'nets' is unknown; known are name, region"),
+        ("[[vantage]]\nname = 'a'\nnetns = 1", "netns is a text"),
+        ("[[vantage]]\nname = 'a'\nsource_address = '::1'", "no IPv4 address"),
+        ("[[vantage]]\nname = 'a'\nsource_address6 = 'x'", "source_address6"),
+        (TWO + "[[vantage]]\nname = 'eu'", "twice"),
+        ("vantage = [1]", "not a table"),
+    ],
+)
+def test_mistakes_are_named(text: str, complaint: str) -> None:
+    with pytest.raises(BadInput, match=complaint) as caught:
+        read_vantages(Source("v.toml", text))
+    assert str(caught.value).startswith("v.toml: ")
+
+
+def test_choosing_by_name_or_region() -> None:
+    vantages = read_vantages(Source("v.toml", TWO))
+    assert choose(vantages, "") == vantages
+    assert [v.name for v in choose(vantages, "eu")] == ["eu"]
+    assert [v.name for v in choose(vantages, " North America, EU")] == ["na", "eu"]
+    with pytest.raises(BadInput, match="'mars': not among the vantages: na"):
+        choose(vantages, "mars")

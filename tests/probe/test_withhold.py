@@ -94,6 +94,9 @@ EDGE: tuple[Said, ...] = (*OPENING, TAKEN, *data(0.04, *range(10)), *data(0.1, 1
         ((*EDGE, ack(0.205, 11), *data(0.225, 11)), "10", "edge"),
         (EDGE, ">= 10", "unverified"),
         ((*EDGE, *data(0.3, 11)), ">= 10", "server-paced"),
+        # A server that drips hides its probe, which looks like one more of its own: one is taken off the bound.
+        ((*OPENING, *(data(0.04 + 0.02 * n, n)[0] for n in range(11)), *data(0.6, 0), ack(0.6, 11), *data(0.62, 11)),
+         ">= 10", "uneven"),
         # A long silence may be the timer's copies lost: what the ACK lets out may be the flight's own tail again.
         ((*PLAIN, *data(0.04, *range(8)), ack(0.14, 8), *data(0.16, 8)), "8", "before-timer"),
         ((*PLAIN, *data(0.04, *range(8)), ack(6.04, 8), *data(6.06, 8)), ">= 8", "after-timer"),

@@ -8,8 +8,7 @@ to set up (a page one byte longer than the window, a probe of the tail, a lost f
 
 from __future__ import annotations
 
-import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from configtron.model.nouns import (
@@ -29,12 +28,13 @@ from configtron.model.nouns import (
 from configtron.model.protocols import Wire
 from configtron.probe.icw import icw
 from configtron.probe.play import play
+from tests.support.timed_wire import TimedWire
 
 TARGET = Target("site.example", "192.0.2.1")
 
 
 @dataclass
-class FakeServer:
+class FakeServer(TimedWire):
     """Settings first (times in s, sizes in bytes), then its state.
 
     `timer` is what the data timer is made of: Linux's "sum" of the round trip and the larger of minimum and two round
@@ -61,9 +61,6 @@ class FakeServer:
     options: tuple[tuple[int, bytes], ...] = ((OPT_MSS, (1460).to_bytes(2, "big")),)
     drop: frozenset[int] = frozenset()
 
-    now: float = 0.0
-    _due: list[tuple[float, int, str, Segment]] = field(default_factory=list)
-    _count: int = 0
     _mss: int = 536
     _tlp: bool = False
     _established: bool = False
@@ -74,45 +71,29 @@ class FakeServer:
     _sent: int = 0
     _acked: int = 0
     _data_segments: int = 0
-    _frame: int = 0
     _paused_at: int = 0
+
+    def __post_init__(self) -> None:
+        super().__init__()
 
     def send(self, segment: Segment, tos: int = 0) -> Packet:
         """The script speaks; the server hears it half a round trip later and plans its answers."""
         arrival = self.now + self.rtt_s / 2
         if segment.flags & RST:
-            self._due.clear()
+            self.due.clear()
         elif segment.flags & SYN:
             self._syn(segment, arrival)
-            return self._packet("out", self.now, segment)
+            return self.sent(segment)
         self._trip_s = self._trip_s or arrival - self._answered_at
         if segment.length:
             self._heard = max(self._heard, segment.end)
             self._request(arrival)
         elif segment.flags & ACK:
             self._ack(segment, arrival)
-        return self._packet("out", self.now, segment)
-
-    def receive(self, until: float) -> Packet | None:
-        """The next thing the server planned, if it arrives by then."""
-        if not self._due or self._due[0][0] > until:
-            self.now = max(self.now, until)
-            return None
-        at, _, _, segment = heapq.heappop(self._due)
-        self.now = max(self.now, at)
-        return self._packet("in", at, segment)
-
-    def _packet(self, way: str, at: float, segment: Segment) -> Packet:
-        self._frame += 1
-        return Packet(at, way, segment, self._frame - 1)
+        return self.sent(segment)
 
     def _plan(self, leaves: float, segment: Segment, kind: str = "") -> None:
-        self._count += 1
-        heapq.heappush(self._due, (leaves + self.rtt_s / 2, self._count, kind, segment))
-
-    def _cancel(self, kind: str) -> None:
-        self._due = [item for item in self._due if item[2] != kind]
-        heapq.heapify(self._due)
+        self.say(leaves + self.rtt_s / 2, segment, kind)
 
     def _syn(self, segment: Segment, at: float) -> None:
         if self.silent:
@@ -133,7 +114,7 @@ class FakeServer:
             self._plan(at + delay, answer, "synack")
 
     def _request(self, at: float) -> None:
-        self._cancel("synack")
+        self.cancel("synack")
         self._established = True
         if self._asked:
             return
@@ -193,10 +174,10 @@ class FakeServer:
         return Segment(flags, seq=1 + offset, ack=self._heard, payload=payload, length=size)
 
     def _ack(self, segment: Segment, at: float) -> None:
-        self._cancel("synack")
+        self.cancel("synack")
         self._established = True
         if segment.ack > 1:
-            self._cancel("timer")
+            self.cancel("timer")
             if segment.ack - 1 >= self._sent:
                 self._burst(at, 2)
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from random import Random
 
 from configtron.model.nouns import ACK, OPT_MSS, RST, SYN, Packet, Segment
+from tests.support.timed_wire import TimedWire
 
 
 @dataclass
-class HalfOpenServer:
+class HalfOpenServer(TimedWire):
     """Settings first (times in s, losses as shares), then its state."""
 
     rtt_s: float = 0.05
@@ -32,42 +33,32 @@ class HalfOpenServer:
     random: Random = field(default_factory=lambda: Random(1))
     begun: float = 0.0
 
-    now: float = 0.0
-    _due: list[tuple[float, int, str, Segment]] = field(default_factory=list)
-    _events: list[tuple[float, int, int]] = field(default_factory=list)
-    _serial: int = 0
     _alive: bool = False
     _number: int = 0
     _generation: int = 0
     _timeouts: int = 0
-    _frame: int = 0
     synacks: int = 0
+
+    def __post_init__(self) -> None:
+        super().__init__(self.begun)
 
     def send(self, segment: Segment, tos: int = 0) -> Packet:
         if self.random.random() >= self.loss:
-            self._plan(self.now + self.rtt_s / 2, "in", segment)
-        return self._packet("out", self.now, segment)
+            self.say(self.now + self.rtt_s / 2, segment, "in")
+        return self.sent(segment)
 
     def receive(self, until: float) -> Packet | None:
-        while self._due and self._due[0][0] <= until:
-            at, _, kind, segment = heapq.heappop(self._due)
+        while self.due and self.due[0][0] <= until:
+            at, _, kind, segment, _ = heapq.heappop(self.due)
             self.now = max(self.now, at)
             if kind == "out":
-                return self._packet("in", at, segment)
+                return self.heard(at, segment)
             if kind == "in":
                 self._hear(segment, at)
             elif kind == str(self._generation):
                 self._timeout(at)
         self.now = max(self.now, until)
         return None
-
-    def _packet(self, way: str, at: float, segment: Segment) -> Packet:
-        self._frame += 1
-        return Packet(at, way, segment, self._frame - 1)
-
-    def _plan(self, at: float, kind: str, segment: Segment) -> None:
-        self._serial += 1
-        heapq.heappush(self._due, (at, self._serial, kind, segment))
 
     def _hear(self, segment: Segment, at: float) -> None:
         if segment.flags & RST:
@@ -87,13 +78,13 @@ class HalfOpenServer:
         self._generation += 1
         wait_s = self.rto_s * (1 if self.linear else 2**self._timeouts)
         late = 1 + self.random.random() * self.wheel
-        self._plan(at + wait_s * late, str(self._generation), Segment(SYN))
+        self.say(at + wait_s * late, Segment(SYN), str(self._generation))
 
     def _timeout(self, at: float) -> None:
         if self._timeouts == self.retries:
             self._alive = False
             if self.resets:
-                self._say(at, Segment(RST | ACK, seq=1, ack=1))
+                self._answer_with(at, Segment(RST | ACK, seq=1, ack=1))
             return
         self._timeouts += 1
         self._answer(at)
@@ -103,11 +94,11 @@ class HalfOpenServer:
         options = ((OPT_MSS, (1460).to_bytes(2, "big")),)
         self.synacks += 1
         for n in range(self.copies):
-            self._say(at + 0.02 * n, Segment(SYN | ACK, seq=self._number, ack=1, options=options))
+            self._answer_with(at + 0.02 * n, Segment(SYN | ACK, seq=self._number, ack=1, options=options))
 
-    def _say(self, at: float, segment: Segment) -> None:
+    def _answer_with(self, at: float, segment: Segment) -> None:
         if self.random.random() >= self.loss:
-            self._plan(at + self.rtt_s / 2, "out", segment)
+            self.say(at + self.rtt_s / 2, segment, "out")
 
 
 class Relative:

@@ -27,12 +27,21 @@ SCRIPT = "bash -e -o pipefail"
 
 
 class Block(NamedTuple):
-    """`kind` is a marker's first word or words, or empty; `about` what follows its colon."""
+    """`kind`: a marker's first word or words, or empty; `about`: what follows its colon. The text is below `line`."""
 
     line: int
     kind: str
     about: str
     text: str
+
+    @property
+    def commands(self) -> list[str]:
+        return [line[2:] for line in self.text.splitlines() if line.startswith("$ ")]
+
+    @property
+    def tolerances(self) -> dict[str, float]:
+        """Return what `differences` takes: how far figures and counts may be from those shown."""
+        return {name: float(value) for name, value in re.findall(r"\b(rtol|counts)=([\d.]+)", self.about)}
 
 
 def blocks(page: str) -> Iterator[Block]:
@@ -90,10 +99,7 @@ def _ended(shell: Shell, command: str, text: str) -> str:
 def _console(block: Block, shell: Shell) -> list[str]:
     printed: list[str] = []
     errors = "exec 2>&1" if "stderr" in block.about.split() else "exec 2>/dev/null"
-    for command in (line[2:] for line in block.text.splitlines() if line.startswith("$ ")):
-        printed += [
-            f"$ {command}",
-            *(line.rstrip() for line in shell(f"{errors}; {command}", "")[1].rstrip().splitlines()),
-        ]
-    tolerances = {name: float(value) for name, value in re.findall(r"\b(rtol|counts)=([\d.]+)", block.about)}
-    return differences(block.text.rstrip("\n").splitlines(), printed, **tolerances)
+    for command in block.commands:
+        output = shell(f"{errors}; {command}", "")[1].rstrip().splitlines()
+        printed += [f"$ {command}", *(line.rstrip() for line in output)]
+    return differences(block.text.rstrip("\n").splitlines(), printed, **block.tolerances)

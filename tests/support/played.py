@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
@@ -13,6 +12,7 @@ from configtron.model.nouns import OPT_MSS, Observation, Packet, Segment, Target
 from configtron.model.protocols import Wire
 from configtron.probe import PROBES
 from configtron.probe.play import Recorded, play
+from tests.support.timed_wire import TimedWire
 
 TARGET = Target("site.example", "192.0.2.1")
 MSS = 1460
@@ -37,29 +37,7 @@ def seen(probe: str, wire: Wire, /, **params: Any) -> dict[str, Observation]:
     return {o.knob: o for o in read(played(probe, wire, **params))}
 
 
-class Timed:
-    """A wire whose other end's segments come when they are due."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.due: list[tuple[float, int, Segment, int]] = []
-        self.serial = count()
-
-    def say(self, at: float, segment: Segment, ttl: int = 64) -> None:
-        heapq.heappush(self.due, (at, next(self.serial), segment, ttl))
-
-    def sent(self, segment: Segment, tos: int = 0) -> Packet:
-        return Packet(self.now, "out", segment, next(self.serial), tos=tos)
-
-    def receive(self, until: float) -> Packet | None:
-        if not self.due or self.due[0][0] > until:
-            self.now = max(self.now, until)
-            return None
-        self.now, _, segment, ttl = heapq.heappop(self.due)
-        return Packet(self.now, "in", segment, next(self.serial), ttl=ttl)
-
-
-class Ruled(Timed):
+class Ruled(TimedWire):
     """The other end answers each segment by rule; `lose` names those of ours that are lost, by number."""
 
     def __init__(self, rule: Rule, lose: frozenset[int] | set[int] = frozenset()) -> None:
@@ -68,5 +46,5 @@ class Ruled(Timed):
 
     def send(self, segment: Segment, tos: int = 0) -> Packet:
         for answer, ttl in self.rule(segment, tos) if next(self.number) not in self.lose else ():
-            self.say(self.now + RTT_S, answer, ttl)
+            self.say(self.now + RTT_S, answer, ttl=ttl)
         return self.sent(segment, tos)

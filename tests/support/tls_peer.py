@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from heapq import heappop, heappush
-from itertools import count
 from pathlib import Path
 
 from configtron.lab.internet.certificates import issue
 from configtron.model.nouns import ACK, FIN, OPT_MSS, PSH, RST, SYN, Message, Packet, Segment, Session
 from configtron.probe.script import Open, Read, StreamScript, Write
+from tests.support.timed_wire import TimedWire
 
 # The server's timer, as RFC 6298 2.1 begins it.
 RETRANSMIT_S = 1.0
@@ -21,7 +20,7 @@ ASK = b"GET / HTTP/1.1\r\n\r\n"
 PAGE = bytes(i * 7 % 251 for i in range(9000))
 
 
-class Peer:
+class Peer(TimedWire):
     """A `Wire`. `lose` names segments by their running number (each way counted on its own), lost once sent."""
 
     def __init__(
@@ -36,35 +35,28 @@ class Peer:
         refuse: bool = False,
         reset_after: int | None = None,
     ) -> None:
+        super().__init__()
         self.application = application
         self.rtt_s, self.mss = rtt_s, mss
         self.lose = {"out": lose_out, "in": lose_in}
         self.swap_in = swap_in
         self.refuse, self.reset_after = refuse, reset_after
-        self.now = 0.0
-        self.heard = bytearray()
-        self.sent: list[Segment] = []
+        self.got = bytearray()
+        self.said: list[Segment] = []
         self.acked = 1
         self.rst: Segment | None = None
         self._number = {"out": 0, "in": 0}
-        self._due: list[tuple[float, int, Segment]] = []
-        self._order = count()
         self._pieces: dict[int, bytes] = {}
 
     def send(self, segment: Segment, tos: int = 0) -> Packet:
         if not self._lost("out"):
             self._take(segment)
-        return Packet(self.now, "out", segment)
+        return self.sent(segment)
 
     def receive(self, until: float) -> Packet | None:
-        if not self._due:
+        if not self.due:
             self._retransmit()
-        if not self._due or self._due[0][0] > until:
-            self.now = max(self.now, until)
-            return None
-        at, _, segment = heappop(self._due)
-        self.now = max(self.now, at)
-        return Packet(self.now, "in", segment)
+        return super().receive(until)
 
     def _lost(self, way: str) -> bool:
         number = self._number[way]
@@ -85,39 +77,39 @@ class Peer:
 
     def _stream(self, segment: Segment) -> None:
         self._pieces[segment.seq] = segment.payload
-        before = len(self.heard)
-        while (at := len(self.heard) + 1) in self._pieces:
-            self.heard += self._pieces.pop(at)
-        self._answer(Segment(ACK, self._next(), len(self.heard) + 1))
-        if len(self.heard) > before:
-            self.say(*self.application(bytes(self.heard)))
+        before = len(self.got)
+        while (at := len(self.got) + 1) in self._pieces:
+            self.got += self._pieces.pop(at)
+        self._answer(Segment(ACK, self._next(), len(self.got) + 1))
+        if len(self.got) > before:
+            self._speak(*self.application(bytes(self.got)))
 
-    def say(self, data: bytes, close: bool = False) -> None:
-        ack = len(self.heard) + 1
+    def _speak(self, data: bytes, close: bool = False) -> None:
+        ack = len(self.got) + 1
         for start in range(0, len(data), self.mss):
             part = data[start : start + self.mss]
             segment = Segment(ACK | PSH, self._next(), ack, 64240, (), part, len(part))
-            self.sent.append(segment)
+            self.said.append(segment)
             self._answer(segment)
         if close:
-            self.sent.append(Segment(ACK | FIN, self._next(), ack))
-            self._answer(self.sent[-1])
+            self.said.append(Segment(ACK | FIN, self._next(), ack))
+            self._answer(self.said[-1])
         if self.reset_after is not None and self._next() > self.reset_after:
             self._answer(Segment(RST, self._next()))
 
     def _next(self) -> int:
-        return self.sent[-1].end if self.sent else 1
+        return self.said[-1].end if self.said else 1
 
     def _retransmit(self) -> None:
-        left = [s for s in self.sent if s.end > self.acked]
+        left = [s for s in self.said if s.end > self.acked]
         if left:
-            heappush(self._due, (self.now + RETRANSMIT_S, next(self._order), left[0]))
+            self.say(self.now + RETRANSMIT_S, left[0])
 
     def _answer(self, segment: Segment) -> None:
         number = self._number["in"]
         if not self._lost("in"):
             late = self.rtt_s / 4 if number in self.swap_in else 0.0
-            heappush(self._due, (self.now + self.rtt_s + late, next(self._order), segment))
+            self.say(self.now + self.rtt_s + late, segment)
 
 
 def texts(messages: list[Message], way: str) -> bytes:

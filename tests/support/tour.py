@@ -32,14 +32,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.support import ROOT
+from tests.support.page_blocks import Block, blocks
 from tests.support.shown import differences
 
 PAGE = ROOT / "README.md"
-BLOCK = re.compile(
-    r"<!-- before: (?P<before>[^\n]+?) -->|"
-    r"<!-- tour: (?P<name>[\w-]+)(?P<options>[^>]*?) -->\n```console\n(?P<body>.*?)\n```\n<!-- end -->",
-    re.S,
-)
 # The demo builds a kernel on a machine that has none; longer than that is a hang.
 LIMIT_S = 1800
 # What a server run by `before` needs to be listening.
@@ -93,18 +89,13 @@ def cut(lines: list[str], head: int, tail: int) -> list[str]:
     return [*lines[:head], f"[... {len(lines) - kept} lines]", *(lines[-tail:] if tail else [])]
 
 
-def number(options: str, name: str) -> float | None:
-    found = re.search(rf"\b{name}=([\d.]+)", options)
-    return float(found[1]) if found else None
-
-
-def remade(found: re.Match[str], home: Path) -> list[str]:
+def remade(block: Block, home: Path) -> list[str]:
     """The block's lines with its commands' outputs of today."""
-    options, lines = found["options"], []
-    head, tail = (int(number(options, name) or 0) for name in ("head", "tail"))
-    for command in (line[2:] for line in found["body"].splitlines() if line.startswith("$ ")):
-        output = printed(command, home, repo="repo" in options.split(), stderr="stderr" in options.split())
-        lines += [f"$ {command}", *cut(output, head, tail)]
+    options, lines = block.about.split(), []
+    kept = {name: int(value) for name, value in re.findall(r"\b(head|tail)=(\d+)", block.about)}
+    for command in block.commands:
+        output = printed(command, home, repo="repo" in options, stderr="stderr" in options)
+        lines += [f"$ {command}", *cut(output, kept.get("head", 0), kept.get("tail", 0))]
     return lines
 
 
@@ -115,38 +106,31 @@ def main(arguments: list[str], page: Path = PAGE) -> int:
 
 def rewritten(page: Path, names: set[str], *, write: bool) -> int:
     """Run a page's blocks and write what changed. Return 1 if something would change and `write` is false."""
-    text, unseen = page.read_text(), []
+    lines, unseen, changes = page.read_text().split("\n"), [], []
     with tempfile.TemporaryDirectory(prefix="tour-") as folder:
         home = Path(folder)
-
-        def replace(found: re.Match[str]) -> str:
-            if found["before"]:
-                unseen.append(in_background(found["before"], home))
-            if found["before"] or (names and found["name"] not in names):
-                return found[0]
-            print(f"{found['name']}:", file=sys.stderr)
-            lines, options = remade(found, home), found["options"]
-            tolerances = (number(options, name) or 0.0 for name in ("rtol", "counts"))
-            differ = differences(found["body"].splitlines(), lines, *tolerances)
-            sys.stderr.writelines(f"{line}\n" for line in differ)
-            if not differ:
-                return found[0]
-            body = "\n".join(lines)
-            return f"<!-- tour: {found['name']}{options} -->\n```console\n{body}\n```\n<!-- end -->"
-
         try:
-            after = BLOCK.sub(replace, text)
+            for block in blocks(page.read_text()):
+                if block.kind == "before":
+                    unseen.append(in_background(block.about, home))
+                elif block.kind == "tour" and (not names or block.about.split()[0] in names):
+                    print(f"{block.about.split()[0]}:", file=sys.stderr)
+                    shown, made = block.text.splitlines(), remade(block, home)
+                    if differ := differences(shown, made, **block.tolerances):
+                        sys.stderr.writelines(f"{line}\n" for line in differ)
+                        changes.append((slice(block.line, block.line + len(shown)), made))
         finally:
             for process in unseen:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGTERM)
                     process.wait(10)
-    if after == text:
-        return 0
-    if not write:
+    if changes and not write:
         print(f"{page.name} would change: run `make docs`", file=sys.stderr)
         return 1
-    page.write_text(after)
+    for place, made in reversed(changes):
+        lines[place] = made
+    if changes:
+        page.write_text("\n".join(lines))
     return 0
 
 

@@ -32,8 +32,8 @@ from configtron.intake.imports.reading import LINE_BYTES, Reading, numbered
 from configtron.intake.outcome_formats import objects, outcomes
 from configtron.learner.logged import Logged, logged_of
 from configtron.model.bounds import check_choice, check_number, check_texts
-from configtron.model.counting import count_of
 from configtron.model.choices import OUTCOME_SOURCES
+from configtron.model.counting import count_of
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Context, Outcome, Profile
 from configtron.model.records import canonical

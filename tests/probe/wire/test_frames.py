@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrHopByHop
@@ -11,7 +11,7 @@ from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrHopByHop
 from configtron.model.nouns import ACK, FIN, OPT_EOL, PSH, RST, SYN, Segment
 from configtron.probe.script import syn_options
 from configtron.probe.wire import frames
-from configtron.probe.wire.frames import Envelope, Numbers, build, checksum, dissect, heard, sent
+from configtron.probe.wire.frames import Dissected, Envelope, Numbers, build, checksum, dissect, heard, sent
 
 NUMBER = st.integers(0, 0xFFFFFFFF)
 PORT = st.integers(0, 65535)
@@ -24,25 +24,23 @@ SEGMENT = st.builds(
     OPTIONS,
     st.binary(max_size=80),
 )
-ENVELOPE = st.one_of(
-    *(
-        st.builds(
-            Envelope,
-            st.binary(min_size=size, max_size=size),
-            st.binary(min_size=size, max_size=size),
-            PORT,
-            PORT,
-            st.integers(0, 255),
-            st.integers(0, 255),
-            PORT if size == 4 else st.just(0),
-            st.booleans() if size == 4 else st.just(False),
-        )
-        for size in (4, 16)
-    )
-)
 
 
-@settings(deadline=None)
+def envelopes(size: int) -> st.SearchStrategy[Envelope]:
+    address, four = st.binary(min_size=size, max_size=size), size == 4
+    ident, df = PORT if four else st.just(0), st.booleans() if four else st.just(False)
+    return st.builds(Envelope, address, address, PORT, PORT, st.integers(0, 255), st.integers(0, 255), ident, df)
+
+
+ENVELOPE = envelopes(4) | envelopes(16)
+
+
+def dissected(data: bytes, length: int | None = None) -> Dissected:
+    found = dissect(data, length)
+    assert found is not None
+    return found
+
+
 @given(st.binary(max_size=120), st.one_of(st.none(), st.integers(0, 70000)), st.integers(0, 65535))
 def test_any_bytes_are_taken(data: bytes, length: int | None, gso_size: int) -> None:
     for start in (b"", b"\x45\x00", b"\x60\x00", bytes.fromhex("450000340000400040060000") + bytes(8)):
@@ -51,7 +49,6 @@ def test_any_bytes_are_taken(data: bytes, length: int | None, gso_size: int) -> 
             heard(found, start + data, gso_size, Numbers(0), 0.0, 0)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=40))
 def test_any_options_are_taken(data: bytes) -> None:
     options = frames.read_options(data)
@@ -60,12 +57,10 @@ def test_any_options_are_taken(data: bytes) -> None:
     assert frames.write_options(options)[:size] == data[:size]
 
 
-@settings(deadline=None)
 @given(ENVELOPE, SEGMENT, NUMBER, NUMBER)
 def test_built_is_dissected(envelope: Envelope, segment: Segment, seq: int, ack: int) -> None:
     data = build(envelope, segment, seq, ack)
-    found = dissect(data)
-    assert found is not None
+    found = dissected(data)
     assert (found.source, found.destination) == (envelope.source, envelope.destination)
     assert (found.source_port, found.destination_port) == (envelope.source_port, envelope.destination_port)
     assert (found.ttl, found.tos, found.ident, found.df) == envelope[4:]
@@ -77,7 +72,6 @@ def test_built_is_dissected(envelope: Envelope, segment: Segment, seq: int, ack:
     assert data[found.payload_at : found.payload_end] == segment.payload
 
 
-@settings(deadline=None)
 @given(
     ENVELOPE, SEGMENT, NUMBER, NUMBER, st.sampled_from(((), syn_options(), syn_options(64, timestamps=True, wscale=7)))
 )
@@ -94,7 +88,6 @@ def test_checksums_are_scapys(
     assert bytes(parsed) == data
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_checksum_is_the_words_sum(data: bytes) -> None:
     padded = data + b"\0" * (len(data) % 2)
@@ -111,8 +104,7 @@ def test_scapys_packets_are_read() -> None:
         IP(src="10.0.0.1", dst="10.0.0.2", ttl=57, id=3, flags="DF") / tcp,
         IPv6(src="fd00::1", dst="fd00::2", hlim=57) / IPv6ExtHdrHopByHop() / IPv6ExtHdrDestOpt() / tcp,
     ):
-        found = dissect(bytes(packet))
-        assert found is not None
+        found = dissected(bytes(packet))
         assert (found.seq, found.ack, found.flags, found.window, found.ttl) == (5, 6, SYN | ACK, 64240, 57)
         assert [kind for kind, _ in found.options] == [2, 4, 8, 1, 3]
         assert (found.df, found.ident) == ((True, 3) if found.version == 4 else (False, 0))
@@ -134,8 +126,7 @@ def test_merged_frames_are_taken_apart() -> None:
     data = server(Segment(ACK | PSH | FIN, payload=payload, length=250), 1000, 77)
     numbers = Numbers(70)
     numbers.hear(999, SYN | ACK)
-    found = dissect(data)
-    assert found is not None
+    found = dissected(data)
     packets = heard(found, data, 100, numbers, 1.5, 3)
     assert [(p.segment.seq, p.segment.length, p.segment.payload) for p in packets] == [
         (1, 100, payload[:100]),
@@ -147,12 +138,10 @@ def test_merged_frames_are_taken_apart() -> None:
     assert [p.ident for p in packets] == [65535, 0, 1]
 
 
-@settings(deadline=None)
 @given(st.integers(1, 3000), st.integers(1, 1460), st.integers(0, 3000))
 def test_merged_bytes_are_all_there(length: int, gso_size: int, kept: int) -> None:
     data = server(Segment(ACK, payload=b"x" * length, length=length), 1, 1)
-    found = dissect(data)
-    assert found is not None
+    found = dissected(data)
     packets = heard(found, data[: found.payload_at + kept], gso_size, Numbers(0), 0.0, 0)
     assert sum(p.segment.length for p in packets) == length
     assert all(a.segment.end == b.segment.seq for a, b in zip(packets, packets[1:], strict=False))
@@ -161,12 +150,10 @@ def test_merged_bytes_are_all_there(length: int, gso_size: int, kept: int) -> No
 
 def test_snapping_keeps_small_segments_whole() -> None:
     data = server(Segment(ACK, payload=b"x" * 2000, length=2000), 1, 1)
-    found = dissect(data)
-    assert found is not None
+    found = dissected(data)
     assert len(frames.snapped(found, data, 0)) == found.payload_at + frames.SNAP_PAYLOAD
     assert frames.snapped(found, data, 64) == data
-    again = dissect(frames.snapped(found, data, 0), len(data))
-    assert again is not None and again.length == 2000
+    assert dissected(frames.snapped(found, data, 0), len(data)).length == 2000
 
 
 def test_numbers_are_relative_to_each_sides_first() -> None:
@@ -188,7 +175,6 @@ def test_a_refusal_has_seq_0_until_a_syn_says_otherwise() -> None:
     assert numbers.of_theirs(5001, 10, ACK) == (1, 1)
 
 
-@settings(deadline=None)
 @given(SEGMENT, NUMBER)
 def test_what_we_sent_is_read_as_it_was_stated(segment: Segment, isn: int) -> None:
     numbered = segment._replace(seq=17, ack=5)
@@ -196,6 +182,5 @@ def test_what_we_sent_is_read_as_it_was_stated(segment: Segment, isn: int) -> No
     numbers.hear(isn ^ 0x55, SYN | ACK)
     data = build(Envelope(b"abcd", b"efgh", 1, 2, ident=9), numbered, *numbers.absolute(numbered))
     packet = sent(data, numbers, 0.25, 4)
-    assert (
-        packet is not None and packet.segment == numbered and (packet.at, packet.frame, packet.way) == (0.25, 4, "out")
-    )
+    assert packet is not None and packet.segment == numbered
+    assert (packet.at, packet.frame, packet.way) == (0.25, 4, "out")

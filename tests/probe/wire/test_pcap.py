@@ -81,7 +81,7 @@ def fickle(hears: int) -> Script:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(1, 4000), st.sampled_from((0, 1, 64, 536, 1460)), st.booleans()), max_size=5),
     st.lists(st.tuples(st.floats(0, 9), st.sampled_from(("in", "out")), st.binary(max_size=50)), max_size=4),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -11,14 +12,14 @@ from hypothesis import strategies as st
 
 from configtron.fingerprint import cwnd_at_request
 from configtron.model.errors import Diverged
-from configtron.model.nouns import ACK, RST, SYN, Message, Session, Target, Trace
+from configtron.model.nouns import ACK, RST, SYN, Message, Packet, Session, Target, Trace
 from configtron.probe.play import Recorded, play
 from configtron.probe.script import SYN_PATIENCE_S, SYN_TRIES_AT_S, Hold, Offer, Open, Read, StreamScript, Write
 from configtron.probe.wire.stream import EngineFailed, Plain, StreamLog, carry
 from configtron.probe.wire.tcp import RETRANSMIT_TRIES
 from tests.support.fake_server import FakeServer
 from tests.support.recorded_messages import play_messages
-from tests.support.tls_peer import ASK, PAGE, Peer, asks, texts
+from tests.support.tls_peer import ASK, PAGE, Application, Peer, asks, texts
 
 TARGET = Target("site.test", "198.18.0.1", 443)
 
@@ -57,7 +58,7 @@ def serves(heard: bytes, ask: bytes = ASK) -> tuple[bytes, bool]:
     return (PAGE, True) if heard == ask else (b"", False)
 
 
-def run(make: Callable[[], StreamScript], peer: Peer) -> tuple[str, StreamLog]:
+def run(make: Callable[[], StreamScript], peer: Peer) -> tuple[str, StreamLog, tuple[Packet, ...]]:
     """Play a script, and its own recording, which must give the same."""
     carried, log = carry(make(), TARGET, Mirror)
     packets, ending = play(carried, peer)
@@ -65,18 +66,21 @@ def run(make: Callable[[], StreamScript], peer: Peer) -> tuple[str, StreamLog]:
     assert play_messages(make(), trace) == ending
     again, second = carry(make(), TARGET, Mirror)
     assert play(again, Recorded(packets)) == (packets, ending) and second == log
-    return ending, log
+    return ending, log, packets
 
 
 def test_a_page_is_carried_and_we_leave_politely() -> None:
     peer = Peer(serves)
-    ending, log = run(asks, peer)
+    ending, log, packets = run(asks, peer)
     assert (ending, texts(log.messages, "in"), texts(log.messages, "out")) == ("ended", PAGE, ASK)
     assert log.session == Session()
     assert peer.rst is not None and peer.rst.seq == len(ASK) + 1, "the RST must lie where the server accepts it"
+    syn = packets[0].segment
+    assert (syn.flags, syn.mss, syn.wscale, syn.timestamps) == (SYN, 1460, 7, None)
+    assert packets[-1].segment.flags == RST
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.frozensets(st.integers(0, 12), max_size=4),
     st.frozensets(st.integers(0, 14), max_size=5),
@@ -95,29 +99,20 @@ def test_loss_and_disorder_change_nothing(
     )
     carried, log = carry(asks(long_ask, until=400.0), TARGET, Mirror)
     packets, ending = play(carried, peer)
-    assert bytes(peer.heard) == long_ask
+    assert bytes(peer.got) == long_ask
     assert texts(log.messages, "in") == PAGE[: len(texts(log.messages, "in"))]
     if not lose_in and not lose_out:
         assert (ending, texts(log.messages, "in")) == ("ended", PAGE)
 
 
-@pytest.mark.parametrize("lost", [{2, 3}, {0, 1}], ids=["request", "syn"])
-def test_what_is_lost_is_repeated(lost: set[int]) -> None:
-    ending, log = run(asks, Peer(serves, lose_out=frozenset(lost)))
-    assert (ending, texts(log.messages, "in")) == ("ended", PAGE)
-
-
 def test_a_hole_is_reported_by_duplicate_acks() -> None:
-    peer = Peer(serves, lose_in=frozenset({2}))
-    carried, _ = carry(asks(), TARGET, Mirror)
-    packets, _ = play(carried, peer)
+    _, _, packets = run(asks, Peer(serves, lose_in=frozenset({2})))
     acks = [p.segment.ack for p in packets if p.way == "out" and p.segment.flags == ACK]
     assert acks.count(1) >= 8, "one for each segment after the hole"
 
 
 def test_a_script_that_says_other_words_diverges() -> None:
-    carried, log = carry(asks(), TARGET, Mirror)
-    packets, _ = play(carried, Peer(serves))
+    _, log, packets = run(asks, Peer(serves))
     trace = Trace("i", TARGET, "v", "p", (), 0, packets, tuple(log.messages), log.session)
     with pytest.raises(Diverged, match="OTHER"):
         play_messages(asks(b"OTHER"), trace)
@@ -137,17 +132,10 @@ def test_a_read_whose_time_has_passed_gets_nothing() -> None:
 
 def test_no_one_answers() -> None:
     peer = Peer(serves, lose_out=frozenset(range(10)))
-    ending, log = run(asks, peer)
+    ending, log, _ = run(asks, peer)
     assert ending == "no-synack" and log.session == Session(error="no-synack")
     assert peer._number["out"] == 3, "three SYNs, and no RST to no host"
     assert peer.now == SYN_TRIES_AT_S[-1] + SYN_PATIENCE_S
-
-
-def test_a_reset_ends_the_stream() -> None:
-    peer = Peer(lambda heard: (b"some", False), reset_after=1)
-    ending, log = run(asks, peer)
-    assert (ending, texts(log.messages, "in")) == ("ended", b"some")
-    assert peer.rst is None, "nothing is sent to a host that has reset"
 
 
 def greets(heard: bytes) -> tuple[bytes, bool]:
@@ -159,39 +147,41 @@ def greets(heard: bytes) -> tuple[bytes, bool]:
     return b"", False
 
 
-def test_an_engine_stands_between() -> None:
-    ending, log = run(lambda: asks(tls=True), Peer(greets))
-    assert ending == "ended" and texts(log.messages, "in") == PAGE
-    assert log.session == Session("mirror", "h2")
+def says(data: bytes, close: bool) -> Application:
+    return lambda heard: (data, close)
+
+
+@pytest.mark.parametrize(
+    ("application", "peer", "tls", "ending", "read"),
+    [
+        # our request, or our SYN, is lost and repeated
+        (serves, {"lose_out": frozenset({2, 3})}, False, "ended", PAGE),
+        (serves, {"lose_out": frozenset({0, 1})}, False, "ended", PAGE),
+        # an engine stands between
+        (greets, {}, True, "ended", PAGE),
+        (says(b"", True), {}, True, "closed", b""),
+        (says(b"", False), {}, True, "no-data", b""),
+        (says(b"", False), {}, False, "no-data", b""),
+        (says(b"", True), {"refuse": True}, False, "refused", b""),
+        (says(b"some", False), {"reset_after": 1}, False, "ended", b"some"),
+    ],
+)
+def test_how_a_stream_ends(application: Application, peer: dict[str, Any], tls: bool, ending: str, read: bytes) -> None:
+    other = Peer(application, **peer)
+    found, log, _ = run(lambda: asks(tls=tls, until=9.0), other)
+    assert (found, texts(log.messages, "in")) == (ending, read)
+    if tls and read:
+        assert log.session == Session("mirror", "h2")
+    if "reset_after" in peer:
+        assert other.rst is None, "nothing is sent to a host that has reset"
 
 
 def test_an_engine_that_gives_up_is_named_and_its_alert_sent() -> None:
     peer = Peer(greets)
     carried, log = carry(asks(tls=True), TARGET, lambda host, alpn: Mirror(host, alpn, fail=True))
     packets, ending = play(carried, peer)
-    assert ending == "tls:alert-mirror-broken" and bytes(peer.heard).endswith(b"alert")
+    assert ending == "tls:alert-mirror-broken" and bytes(peer.got).endswith(b"alert")
     assert log.session is not None and log.session.error == ending
-
-
-@pytest.mark.parametrize(
-    ("tls", "close", "refuse", "reason"),
-    [
-        (True, True, False, "closed"),
-        (True, False, False, "no-data"),
-        (False, False, False, "no-data"),
-        (False, True, True, "refused"),
-    ],
-)
-def test_what_goes_nowhere_has_a_name(tls: bool, close: bool, refuse: bool, reason: str) -> None:
-    ending, log = run(lambda: asks(tls=tls, until=3.0), Peer(lambda heard: (b"", close), refuse=refuse))
-    assert ending == reason and texts(log.messages, "in") == b""
-
-
-def test_the_syn_is_a_plain_one() -> None:
-    packets, _ = play(carry(asks(), TARGET, Mirror)[0], Peer(serves))
-    syn = packets[0].segment
-    assert (syn.flags, syn.mss, syn.wscale, syn.timestamps) == (SYN, 1460, 7, None)
-    assert packets[-1].segment.flags == RST
 
 
 def holds(offer: Offer, early: bool) -> StreamScript:
