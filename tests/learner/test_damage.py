@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from configtron.learner import POLICIES
 from configtron.learner.classes import axes_of, fit, points_of
 from configtron.learner.columns import conditions_of
 from configtron.learner.damage import BOUND, bounded, damage_bound, high_of, unmeasured
 from configtron.learner.rulebook import rulebook
 from configtron.learner.saved import Recipe, recipe_of
 from configtron.model.errors import BadInput
-from configtron.model.grid import Grid
+from configtron.model.grid import Grid, live_grid
+from configtron.model.nouns import Knob
 from configtron.model.tensor import Tensor
 from configtron.studies.sim.loop import Replay
 from configtron.studies.sim.world import seeing, world
@@ -52,24 +54,22 @@ def test_what_needs_no_measurement() -> None:
 
 
 def test_a_class_may_have_what_harms_no_network_of_its_own() -> None:
-    axes = axes_of(TENSOR)
-    contexts = conditions_of(TENSOR)
+    axes, contexts = axes_of(TENSOR), conditions_of(TENSOR)
     classes = fit(points_of(contexts, axes), 12, np.random.default_rng(1), axes)
-    allowed = damage_bound(TENSOR, TENSOR.grid).allowed(classes)
+    allowed, looser = (damage_bound(TENSOR, TENSOR.grid, bound).allowed(classes) for bound in (BOUND, 2.0))
     network, apart = classes.of(contexts), 0
     for k in range(len(classes)):
-        mine = network == k
-        if SHALLOW[mine].all():
+        shallow = SHALLOW[network == k]
+        apart += shallow.all() or not shallow.any()
+        if shallow.all():
             assert not allowed[k, BBR].any() and not allowed[k, SIX].any() and allowed[k, ~BBR & ~SIX].all()
-        elif not SHALLOW[mine].any():
+            assert not looser[k, BBR & ~SIX].any()
+        elif not shallow.any():
             assert allowed[k].all()
         else:
             assert not allowed[k, BBR].any(), "both depths are of it: what harms in one"
-        apart += SHALLOW[mine].all() or not SHALLOW[mine].any()
     assert apart >= 8, "depth is what classes live over"
-    looser = damage_bound(TENSOR, TENSOR.grid, 2.0).allowed(classes)
-    shallow = [k for k in range(len(classes)) if SHALLOW[network == k].all()]
-    assert looser[:, SIX & ~BBR].all() and not looser[shallow][:, BBR & ~SIX].any()
+    assert looser[:, SIX & ~BBR].all() and (damage_bound(TENSOR, TENSOR.grid).allowed(classes) == allowed).all()
 
 
 def test_without_the_feature_a_class_may_have_only_what_harms_in_neither() -> None:
@@ -78,18 +78,18 @@ def test_without_the_feature_a_class_may_have_only_what_harms_in_neither() -> No
     assert not damage_bound(few, TENSOR.grid).allowed(classes)[:, BBR].any()
 
 
-def test_the_upper_end_counts() -> None:
-    from dataclasses import replace
-
+def test_the_upper_end_counts_and_a_bound_is_more_than_the_page() -> None:
     assert TENSOR.damage is not None
     wide = replace(TENSOR, damage_high=TENSOR.damage + np.float32(0.5))
     assert not damage_bound(wide, TENSOR.grid).within(~SHALLOW)[~BBR & ~SIX].any()
+    with pytest.raises(BadInput, match="damage"):
+        damage_bound(PLAIN, PLAIN.grid)
+    with pytest.raises(BadInput, match="at least 1"):
+        damage_bound(TENSOR, TENSOR.grid, 0.9)
 
 
 def test_a_small_page_measured_badly_does_not_decide() -> None:
     """Three sites: two that are known to a twentieth, one by which neighbours lost between nothing and six times it."""
-    from dataclasses import replace
-
     damage = np.full(TENSOR.median_ms.shape, 1.05, dtype=np.float32)
     half = np.full(TENSOR.median_ms.shape, 0.05, dtype=np.float32)
     damage[..., 0], half[..., 0] = 3.0, 3.0
@@ -100,20 +100,14 @@ def test_a_small_page_measured_badly_does_not_decide() -> None:
 
 
 def test_unmeasured_places_take_what_needs_no_measurement() -> None:
-    from dataclasses import replace
-
     assert TENSOR.damage is not None
-    damage = TENSOR.damage.copy()
-    damage[~SHALLOW] = np.nan
+    damage = np.where(SHALLOW[:, None, None], TENSOR.damage, np.float32(np.nan))
     bound = damage_bound(replace(TENSOR, damage=damage), TENSOR.grid)
     free = np.array([unmeasured(one) for one in SETTINGS])
     assert (bound.within(~SHALLOW) == free).all() and not bound.within(~SHALLOW)[BBR].any()
 
 
 def test_a_configuration_that_the_tensor_does_not_vary_is_unmeasured() -> None:
-    from configtron.model.grid import live_grid
-    from configtron.model.nouns import Knob
-
     few = TENSOR.over(TENSOR.grid.only(map(int, np.flatnonzero(~BBR))))
     bound = damage_bound(few, live_grid())
     index = live_grid().index(PLAIN.grid.profiles[int(np.flatnonzero(BBR)[0])])
@@ -124,74 +118,30 @@ def test_a_configuration_that_the_tensor_does_not_vary_is_unmeasured() -> None:
     assert not np.isnan(found[:, 0::2]).any() and np.isnan(found[:, 1::2]).all()
 
 
-def test_a_bound_needs_a_measurement_and_more_than_the_page() -> None:
-    with pytest.raises(BadInput, match="damage"):
-        damage_bound(PLAIN, PLAIN.grid)
-    with pytest.raises(BadInput, match="at least 1"):
-        damage_bound(TENSOR, TENSOR.grid, 0.9)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["thompson", "mab_nc", "bo_nc", "linucb", "squarecb", "reuse"])
-def test_no_policy_serves_what_harms(name: str) -> None:
-    """Each policy is asked for whole replays; without the bound it serves bbr on shallow queues."""
-    here = world(TENSOR, 3000, 1)
-    served = {}
-    for within in (False, True):
-        # A large budget: a cold start of so few sessions would hardly explore.
-        policy = here.policy(name, budget=1.0)
-        if within:
-            policy.keep_within(damage_bound(TENSOR, TENSOR.grid))
-        replay = Replay(here.sessions, TENSOR, [policy], here.noise(), interval_s=30.0)
-        replay.run()
-        known = replay.decisions_.row >= 0
-        network = policy.where(here.sessions.seen)[1]
-        if name == "reuse":
-            served[within] = BBR[replay.decisions_.configuration[known]].mean()
-            continue
-        # Clients of whom the features are so far off that they are taken for deep are not the bound's.
-        taken = policy.cells.classes_.of(conditions_of(TENSOR))
-        shallow = np.isin(network, np.setdiff1d(taken[SHALLOW], taken[~SHALLOW])) & known
-        served[within] = BBR[replay.decisions_.configuration[shallow]].mean()
-        if within and policy.model.shared:
-            elsewhere = replay.decisions_.configuration[1500:][~shallow[1500:]]
-            assert BBR[elsewhere].mean() > 0.3, "bbr where it harms no client"
-    assert served[True] == 0.0 < served[False]
-
-
-def test_probabilities_are_of_what_is_served() -> None:
-    here = world(TENSOR, 10, 1)
+def test_probabilities_are_of_what_is_served_and_a_bound_is_kept_with_the_policy() -> None:
+    here, bound = world(TENSOR, 10, 1), damage_bound(TENSOR, TENSOR.grid)
     policy = here.policy("thompson")
-    policy.keep_within(damage_bound(TENSOR, TENSOR.grid))
+    policy.keep_within(bound)
     allowed, of_row = policy.allowed()
     shares = policy.served_.probabilities(len(TENSOR.grid))
     assert np.allclose(shares.sum(axis=1), 1.0) and not shares[~allowed[of_row]].any()
     decided = policy.choose_many(here.sessions.seen)
     assert np.allclose(decided.propensity, shares[decided.row, decided.configuration])
+    recipe = Recipe("thompson", TENSOR.grid, TENSOR.sites, here.classes, 1, damage=bound)
+    made = recipe_of(recipe.text()).make()
+    assert made.bound is not None and made.bound.bound == BOUND and made.name == "thompson"
+    assert np.array_equal(made.bound.high, bound.high, equal_nan=True)
+    assert (made.allowed()[0] == recipe.make().allowed()[0]).all()
 
 
 @pytest.mark.slow
-def test_rules_keep_to_the_bound() -> None:
-    here = world(TENSOR, 4000, 2)
-    policy = here.policy("thompson")
+def test_rules_keep_to_the_bound_and_take_bbr_where_it_harms_no_client() -> None:
+    here = world(TENSOR, 3000, 2)
+    policy = here.policy("thompson", budget=1.0)
     policy.keep_within(damage_bound(TENSOR, TENSOR.grid))
-    replay = Replay(here.sessions, TENSOR, [policy], here.noise(), interval_s=30.0)
-    replay.run()
-    book = rulebook(policy, here.sessions.seen)
-    allowed = policy.allowed()[0]
-    assert allowed[np.arange(len(book.by_class)), book.by_class].all()
-    assert BBR[book.by_class].any()
-
-
-def test_a_bound_is_kept_with_the_policy() -> None:
-    here = world(TENSOR, 10, 1)
-    bound = damage_bound(TENSOR, TENSOR.grid)
-    recipe = Recipe("thompson", TENSOR.grid, TENSOR.sites, here.classes, 1, damage=bound)
-    made = recipe_of(recipe.text()).make()
-    assert made.bound is not None and made.bound.bound == BOUND
-    assert np.array_equal(made.bound.high, bound.high, equal_nan=True)
-    assert (made.allowed()[0] == recipe.make().allowed()[0]).all()
-    assert POLICIES["thompson"].name == made.name
+    Replay(here.sessions, TENSOR, [policy], here.noise(), interval_s=30.0).run()
+    book, allowed = rulebook(policy, here.sessions.seen), policy.allowed()[0]
+    assert allowed[np.arange(len(book.by_class)), book.by_class].all() and BBR[book.by_class].any()
 
 
 def test_a_table_without_choice_left_keeps_one() -> None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from configtron.learner.initial.censored_hierarchy import WindowModel
 from configtron.learner.initial.end_states import EndStates, checked, joined, of_rows, placed
 from configtron.learner.initial.half_quantile import QUANTILE
 from configtron.learner.initial.teaching import MOST_WEIGHT, weights_of
-from tests.support.window_worlds import world
 
 # Shares by which forged traffic may move windows: of other networks, of the seven others in the forger's own, and of a
 # prefix never seen there.
@@ -22,27 +20,34 @@ OTHERS, BESIDE, NEVER_SEEN = 0.07, 0.12, 0.20
 FORGER, NETWORK = "10.3.2.0/24", "10.3."
 
 
-class Forged(NamedTuple):
-    """count connections of one window, seconds apart; an hour apart is a day's same hour."""
+def world(count: int, seed: int) -> tuple[EndStates, Floats]:
+    """Connections of 12 networks with 8 prefixes each that see their path's window, or less where they end before:
+    rows, and the true windows, log-normal by network (0.8), prefix (0.4) and connection (0.2)."""
+    rng = np.random.default_rng(seed)
+    paths = 4.0 + 0.8 * rng.standard_normal(12)[:, None] + 0.4 * rng.standard_normal((12, 8))
+    which = rng.integers(12, size=count), rng.integers(8, size=count)
+    true = np.exp(paths[which] + 0.2 * rng.standard_normal(count))
+    # what the transfer's size lets a window grow to
+    most = np.exp(3.6 + 0.8 * rng.standard_normal(count))
+    return of_rows([
+        {"prefix": f"10.{a}.{b}.0/24", "at_s": 1.7e9 + 777.0 * at, "max_cwnd": float(min(true[at], most[at])),
+         "bound": bool(most[at] < true[at])}
+        for at, (a, b) in enumerate(zip(*which, strict=True))
+    ]), true  # fmt: skip
 
-    window: float
-    bound: bool
-    count: int
-    apart_s: float
 
-
-ATTACKS = (
-    Forged(1.0, False, 5000, 77.0),
-    Forged(1e6, False, 5000, 77.0),
-    Forged(1e6, True, 5000, 77.0),
-    Forged(1e6, False, 100, 86_400.0),
-    Forged(1.0, True, 20_000, 86_400.0),
-)
+# Connections of one window: whether that is a lower bound, how many, seconds apart; a day apart is its same hour.
+Forged = tuple[float, bool, int, float]
+ATTACKS: tuple[Forged, ...] = (
+    (1.0, False, 5000, 77.0), (1e6, False, 5000, 77.0), (1e6, True, 5000, 77.0), (1e6, False, 100, 86_400.0),
+    (1.0, True, 20_000, 86_400.0),
+)  # fmt: skip
 
 
 def forged_states(attack: Forged) -> EndStates:
-    return of_rows([{"prefix": FORGER, "at_s": 1.7e9 + attack.apart_s * at, "max_cwnd": attack.window,
-                     "bound": attack.bound} for at in range(attack.count)])  # fmt: skip
+    window, bound, count, apart_s = attack
+    return of_rows([{"prefix": FORGER, "at_s": 1.7e9 + apart_s * at, "max_cwnd": window, "bound": bound}
+                    for at in range(count)])  # fmt: skip
 
 
 def moved(before: EndStates, after: EndStates, *, bounded: bool) -> dict[str, float]:
@@ -76,17 +81,14 @@ def test_without_the_bound_forged_traffic_moves_all() -> None:
 def test_a_prefix_whose_clock_jumps_moves_others_by_a_share() -> None:
     """All its records at one hour, years away: bounds of clocks leave some out, the rest vote once an hour."""
     states, _ = world(2000, 2)
-    mine = states.prefix == FORGER
+    mine, many = states.prefix == FORGER, np.full(len(states), 50.0)
     assert mine.sum() > 5
     for jumped in (1e9, 1.7e9, 4e9, -5.0, float("nan")):
-        good, left_out = checked(replace(_whole(states), at_s=np.where(mine, jumped, states.at_s)), 1.8e9)
+        good, left_out = checked(
+            replace(states, at_s=np.where(mine, jumped, states.at_s), min_rtt_ms=many, packets_out=many), 1.8e9
+        )
         assert left_out.get("clock", 0) == (0 if jumped in (1e9, 1.7e9) else mine.sum())
         assert moved(states, good, bounded=True)["others"] <= OTHERS
-
-
-def _whole(states: EndStates) -> EndStates:
-    many = np.full(len(states), 50.0)
-    return replace(states, min_rtt_ms=many, packets_out=many)
 
 
 def test_a_place_file_that_lies_moves_no_window() -> None:

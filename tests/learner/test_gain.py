@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from configtron.learner.classes import Classes, fit
-from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.columns import Contexts, Floats
 from configtron.learner.gain import (
     ERROR,
     Compared,
@@ -29,15 +29,12 @@ PREFIXES = 300
 LIVE = live_grid()
 WINDOW = next(at for at, knob in enumerate(LIVE.knobs) if knob.name == "initcwnd")
 WIDE = LIVE.positions[:, WINDOW] == LIVE.knobs[WINDOW].values.index(30)
-
-
-def small() -> Grid:
-    """Eight configurations: four windows, two congestion controls."""
-    knobs = (
-        replace(KNOBS["initcwnd"], values=(4, 10, 20, 30)),
-        replace(KNOBS["tcp_congestion_control"], values=("cubic", "reno")),
-    )
-    return Grid(knobs, tuple((one, two) for one in range(4) for two in range(2)))
+# Eight configurations: four windows, two congestion controls.
+SMALL = Grid(
+    (replace(KNOBS["initcwnd"], values=(4, 10, 20, 30)),
+     replace(KNOBS["tcp_congestion_control"], values=("cubic", "reno"))),
+    tuple((one, two) for one in range(4) for two in range(2)),
+)  # fmt: skip
 
 
 def trial(seed: int, grid: Grid, n: int, *, gain: Floats | None = None, favour: float = 0.0, hidden: bool = False,
@@ -71,15 +68,11 @@ def verdict(found: LoggedLoads, classes: Classes, grid: Grid, error: float = ERR
     return examined(compared, groups(classes.centroid, loads), classes.ids, error)
 
 
-def best(found: GainVerdict) -> Codes:
-    return np.array([proofs[0].configuration for proofs in found.proven.values()], dtype=np.int64)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("favour", "tail"), [(0.0, 0.0), (2.0, 0.0), (0.0, 2.0)])
 def test_without_any_effect_almost_nothing_is_proven(favour: float, tail: float) -> None:
     """At most 5 % of logs: of 30, six or more would be chance in three of a thousand."""
-    made = [verdict(*trial(seed, small(), 1200, favour=favour, tail=tail), small()) for seed in range(30)]
+    made = [verdict(*trial(seed, SMALL, 1200, favour=favour, tail=tail), SMALL) for seed in range(30)]
     assert sum(bool(one.proven) for one in made) < 6
 
 
@@ -87,7 +80,7 @@ def test_without_any_effect_almost_nothing_is_proven(favour: float, tail: float)
 def test_a_gain_of_5_per_cent_is_found_among_168_configurations() -> None:
     """Each of them has 119 of the 20 000 loads; by themselves those show no gain below a fifth."""
     found = verdict(*trial(3, LIVE, 20_000, gain=np.where(WIDE, 0.05, 0.0)), LIVE, error_of(0))
-    assert len(found.proven) >= 5 and WIDE[best(found)].all()
+    assert len(found.proven) >= 5 and all(WIDE[proofs[0].configuration] for proofs in found.proven.values())
     assert all(0.0 < proofs[0].low_ln <= proofs[0].gain_ln < 0.12 for proofs in found.proven.values())
     alone = pairings(LIVE, np.flatnonzero(WIDE), np.full(len(LIVE), 168.0), direct=True)
     assert (np.abs(alone).max(axis=1) == 1.0).all()
@@ -95,11 +88,11 @@ def test_a_gain_of_5_per_cent_is_found_among_168_configurations() -> None:
 
 def test_a_profile_is_proven_where_it_gains_and_not_where_it_harms() -> None:
     """It saves 15 % where round trips are short and costs as much where they are long."""
-    made, classes = trial(4, small(), 20_000)
-    wide = small().positions[:, 0] == 3
+    made, classes = trial(4, SMALL, 20_000)
+    wide = SMALL.positions[:, 0] == 3
     effect = np.where(wide[made.configuration], np.where(made.contexts.rtt_ms < 80.0, -0.15, 0.15), 0.0)
     hurt = replace(made, ms=made.ms * np.exp(effect))
-    found = verdict(hurt, classes, small())
+    found = verdict(hurt, classes, SMALL)
     short = {k for k in range(len(classes)) if np.exp(classes.centroid[k, 1]) < 70.0}
     long = {k for k in range(len(classes)) if np.exp(classes.centroid[k, 1]) > 95.0}
     assert short and long and short <= set(found.proven) and long <= set(found.held)
@@ -109,12 +102,11 @@ def test_a_profile_is_proven_where_it_gains_and_not_where_it_harms() -> None:
 @pytest.mark.slow
 def test_propensities_that_are_not_the_logs_are_found_out() -> None:
     """Averaged ones of a logger that looked at the round trip: what slow networks got would look slow."""
-    found = verdict(*trial(5, small(), 8000, favour=2.0, hidden=True), small())
-    assert not any(proof.configuration == 7 for proofs in found.proven.values() for proof in proofs)
-    compared = Compared(trial(5, small(), 8000, favour=2.0, hidden=True)[0], small(), np.ones(8, dtype=np.bool_))
-    assert compared.unbalanced().any()
-    honest = Compared(trial(5, small(), 8000, favour=2.0)[0], small(), np.ones(8, dtype=np.bool_))
-    assert not honest.unbalanced().any()
+    hidden, classes = trial(5, SMALL, 8000, favour=2.0, hidden=True)
+    proven = verdict(hidden, classes, SMALL).proven.values()
+    assert not any(proof.configuration == 7 for proofs in proven for proof in proofs)
+    honest = trial(5, SMALL, 8000, favour=2.0)[0]
+    assert [Compared(log, SMALL, np.ones(8, dtype=np.bool_)).unbalanced().any() for log in (hidden, honest)] == [1, 0]
 
 
 def test_knobs_that_act_together_are_compared_alone() -> None:
@@ -123,11 +115,11 @@ def test_knobs_that_act_together_are_compared_alone() -> None:
     Of all clients: a wrong one is handed over in 5 % of logs at most, in two of three in one of 140 runs. A single
     class has too few loads to show that the knobs act together: there reno alone is taken for a gain in most logs.
     """
-    wide, reno = small().positions[:, 0] == 3, small().positions[:, 1] == 1
+    wide, reno = SMALL.positions[:, 0] == 3, SMALL.positions[:, 1] == 1
     gain, wrong = np.where(wide & reno, 0.3, np.where(wide, -0.05, 0.0)), 0
     for seed in range(3):
-        log, classes = trial(seed, small(), 12_000, gain=gain)
-        proofs = [proof for proofs in verdict(log, classes, small()).proven.values() for proof in proofs]
+        log, classes = trial(seed, SMALL, 12_000, gain=gain)
+        proofs = [proof for proofs in verdict(log, classes, SMALL).proven.values() for proof in proofs]
         handed = {proof.configuration for proof in proofs if proof.classes == len(classes)}
         assert int(np.flatnonzero(wide & reno)[0]) in handed
         wrong += len(handed) > 1
@@ -135,21 +127,18 @@ def test_knobs_that_act_together_are_compared_alone() -> None:
 
 
 def test_few_loads_and_no_default_are_reasons() -> None:
-    assert set(verdict(*trial(7, small(), 60), small()).held.values()) == {"few-loads"}
-    made, classes = trial(8, small(), 3000)
+    assert set(verdict(*trial(7, SMALL, 60), SMALL).held.values()) == {"few-loads"}
+    made, classes = trial(8, SMALL, 3000)
     tried = np.flatnonzero(made.configuration >= 4)
     rest = LoggedLoads(made.contexts[tried], made.network[tried], made.configuration[tried],
                        made.propensity[tried] * 2.0, made.ms[tried], made.cluster[tried])  # fmt: skip
-    found = verdict(rest, classes, small())
+    found = verdict(rest, classes, SMALL)
     assert {2, 3} & {proof.configuration for proofs in found.proven.values() for proof in proofs} == set()
 
 
-def test_all_looks_together_err_by_no_more() -> None:
+def test_all_looks_err_by_no_more_and_the_policys_wish_counts_where_it_is_as_sure() -> None:
     spent = [error_of(looks) for looks in range(10_000)]
     assert sum(spent) < ERROR and spent == sorted(spent, reverse=True) and spent[0] == ERROR / 2
-
-
-def test_the_policys_wish_counts_where_it_is_as_sure() -> None:
-    surest, wish, small_wish = Proof(1, 0.10, 0.08, 3), Proof(2, 0.12, 0.02, 3), Proof(3, 0.05, 0.01, 3)
-    assert chosen((surest, wish, small_wish), 2) is wish
-    assert chosen((surest, wish, small_wish), 3) is surest and chosen((surest, wish), 7) is surest
+    surest, wish, little_wish = Proof(1, 0.10, 0.08, 3), Proof(2, 0.12, 0.02, 3), Proof(3, 0.05, 0.01, 3)
+    assert chosen((surest, wish, little_wish), 2) is wish
+    assert chosen((surest, wish, little_wish), 3) is surest and chosen((surest, wish), 7) is surest

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from configtron.learner.columns import ARM
+from configtron.learner.columns import ARM, Decisions
 from configtron.learner.features import configuration_features
 from configtron.learner.logged import Logged, grid_of, logged_of, taught
 from configtron.learner.policies.default import Static
@@ -25,8 +25,6 @@ TENSOR = small_tensor()
 
 def logged(n: int, seed: int = 1) -> Logged:
     """n outcomes of clients of a small tensor, decided at random over 24 configurations."""
-    from configtron.learner.columns import Decisions
-
     contexts, condition = clients(TENSOR, n, seed)
     rng = np.random.default_rng(seed)
     configuration = rng.integers(24, size=n)
@@ -44,15 +42,8 @@ def recipe(policy: str = "mab_nc") -> Recipe:
     return Recipe(policy, TENSOR.grid, TENSOR.sites, small_classes(TENSOR), 5, 70)
 
 
-def cut(log: Logged, rows: slice) -> Logged:
-    return replace(
-        log, number=log.number[rows], contexts=log.contexts[rows], decisions=log.decisions[rows],
-        plt_ms=log.plt_ms[rows], measured_at=log.measured_at[rows],
-    )  # fmt: skip
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["configtron", "bo_nc", "cherrypick_nc"])
+@pytest.mark.parametrize("policy", ["configtron", "bo_nc"])
 def test_a_search_ends_where_the_logger_does_not_follow(policy: str) -> None:
     """Another's log hardly ever has what a search asks for: with patience it goes on from what was seen."""
     log = logged(4000)
@@ -67,35 +58,28 @@ def test_a_search_ends_where_the_logger_does_not_follow(policy: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["mab_nc", "configtron", "thompson", "bo", "default"])
+@pytest.mark.parametrize("policy", ["mab_nc", "thompson", "default"])
 def test_cuts_do_not_show(policy: str) -> None:
-    log = logged(400)
+    log, heard = logged(400), list[int]()
     whole, parts = recipe(policy).make(), recipe(policy).make()
-    one = taught(whole, log)
-    many = [taught(parts, cut(log, slice(at, at + 33))) for at in range(0, 400, 33)]
+    one = taught(whole, log, heard.append)
+    many = [taught(parts, log[at : at + 33]) for at in range(0, 400, 33)]
     assert whole.save() == parts.save()
-    assert (one.configuration == np.concatenate([d.configuration for d in many])).all()
-    assert len(one) == 400
+    assert (one.configuration == np.concatenate([d.configuration for d in many])).all() and len(one) == 400
+    assert heard == sorted(heard) and heard[-1] == 400 and len(heard) > 1, "its progress is reported"
 
 
-def test_a_client_is_decided_for_before_it_is_known() -> None:
+def test_a_client_is_decided_for_before_it_is_known_and_the_loggers_choices_teach() -> None:
     """What comes later does not change what was decided before the update that takes it in."""
-    log, other = logged(140), logged(140)
-    other.plt_ms[70:] *= 3.0
-    one, two = taught(recipe().make(), log), taught(recipe().make(), other)
-    assert (one.configuration == two.configuration).all()
-    other.plt_ms[:70] = other.plt_ms[:70][::-1]
-    three = taught(recipe().make(), other)
-    assert (one.configuration[:70] == three.configuration[:70]).all()
-    assert (one.configuration[70:] != three.configuration[70:]).any()
-
-
-def test_it_learns_from_what_the_logger_did() -> None:
-    made = recipe().make()
-    log = logged(700)
-    taught(made, log)
+    log, other, made = logged(140), logged(140), recipe().make()
+    one = taught(made, log).configuration
     counted = made.cells.tally_.count.sum(axis=0)  # type: ignore[attr-defined]
-    assert list(np.flatnonzero(counted)) == [7 * at for at in range(24)] and counted.sum() == 700
+    assert set(np.flatnonzero(counted)) <= {7 * at for at in range(24)} and counted.sum() == 140
+    other.plt_ms[70:] *= 3.0
+    assert (one == taught(recipe().make(), other).configuration).all()
+    other.plt_ms[:70] = other.plt_ms[:70][::-1]
+    three = taught(recipe().make(), other).configuration
+    assert (one[:70] == three[:70]).all() and (one[70:] != three[70:]).any()
 
 
 def test_grids_of_logs() -> None:
@@ -113,14 +97,12 @@ def test_grids_of_logs() -> None:
 
 def test_recipes_come_back() -> None:
     one = recipe("thompson")
-    assert recipe_of(one.text()).text() == one.text()
-    assert recipe_of(one.text()).make().save() == one.make().save()
-    with pytest.raises(BadInput, match="in simulation only"):
-        recipe("optimal").make()
+    assert recipe_of(one.text()).text() == one.text() and recipe_of(one.text()).make().save() == one.make().save()
+    for name, why in (("optimal", "in simulation only"), ("best", "no policy is called")):
+        with pytest.raises(BadInput, match=why):
+            recipe(name).make()
     with pytest.raises(BadInput, match="no recipe"):
         recipe_of('{"map":[["recipe",3]]}')
-    with pytest.raises(BadInput, match="no policy is called"):
-        recipe("best").make()
 
 
 def test_what_was_only_taken_for_a_choice_does_not_judge_it_twice() -> None:
@@ -167,17 +149,8 @@ def test_a_grid_of_what_a_knob_cannot_be_is_refused(value: int | float | str) ->
         grid_of([Profile("odd", (("initcwnd", value),))])
 
 
-def test_numbers_without_a_logarithm_are_distinguished() -> None:
+def test_knobs_without_a_logarithm_or_a_known_default() -> None:
     features, prior = configuration_features(grid_of([Profile("p", (("priority", at),)) for at in (0, 1, 6)]))
     assert np.isfinite(features).all() and len(np.unique(features, axis=0)) == 3 and (prior > 0).all()
-
-
-def test_a_knob_of_unknown_default_begins_with_the_first_that_was_logged() -> None:
     grid = grid_of([Profile("a", (("tls_version", "1.3"),)), Profile("b", (("tls_version", "1.2"),)), Profile("none")])
     assert [profile.settings for profile in grid.profiles] == [(("tls_version", "1.2"),), (("tls_version", "1.3"),)]
-
-
-def test_its_progress_is_reported() -> None:
-    made, heard = recipe().make(), []
-    taught(made, logged(100), heard.append)
-    assert heard == sorted(heard) and heard[-1] == 100 and len(heard) > 1

@@ -73,8 +73,7 @@ def asked(one: Logged) -> dict[str, bool]:
 @pytest.mark.slow
 def test_what_decides_nothing_does_not_enter() -> None:
     """Of twenty logs in which four features mean nothing, one has a feature enter at 5 %; four would be 1 in 60."""
-    entered = sum(any(asked(log(seed)).values()) for seed in range(20))
-    assert entered <= 3
+    assert sum(any(asked(log(seed)).values()) for seed in range(20)) <= 3
 
 
 @pytest.mark.parametrize("of", ["level", "wants"])
@@ -104,8 +103,7 @@ def test_a_category_that_decides_is_a_coordinate_and_an_agent_finds_the_same_cla
 def test_a_log_without_features_begins_as_ever() -> None:
     one = log(2)
     bare = replace(one, contexts=replace(one.contexts, numbers={}, names={}))
-    with_grid = beginning(bare, None, np.random.default_rng(3), grid=PLAIN.grid)
-    without = beginning(bare, None, np.random.default_rng(3))
+    with_grid, without = (beginning(bare, 8, np.random.default_rng(3), grid=grid) for grid in (PLAIN.grid, None))
     assert with_grid.classes.axes == () and (with_grid.classes.centroid == without.classes.centroid).all()
     few = beginning(log(3, effect=0.4), 8, np.random.default_rng(3), grid=PLAIN.grid, features="few")
     assert few.classes.axes == () and few.classes.centroid.shape == (8, 3)
@@ -128,35 +126,18 @@ def test_an_unknown_feature_counts_for_no_class_and_against_none() -> None:
     assert (classes.of(replace(contexts, loss=np.full(len(contexts), np.nan))) == -1).all()
 
 
-def excess(tensor: Tensor, shown: tuple[str, ...], seed: int) -> float:
-    """Mean excess over the best, ms, in the second half of 8000 sessions."""
-    here = replace(world(seeing(tensor, shown), 8000, seed), tensor=tensor)
-    replay = Replay(here.sessions, tensor, [here.policy("thompson")], here.noise(), interval_s=50.0)
-    replay.run()
-    rows = slice(4000, 8000)
-    return float((replay.median_ms_[rows] - best_ms(replay, rows)).mean())
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["thompson", "configtron", "mab_nc", "squarecb"])
+@pytest.mark.parametrize("name", ["thompson", "mab_nc"])
 def test_a_feature_that_half_of_the_conditions_lack_keeps_no_policy_from_learning(name: str) -> None:
     """As runs of losses where nothing is lost: outcomes of such clients count, and every rule can be written."""
     tensor = twins()
     some = np.where(np.arange(len(tensor.names)) % 2, np.nan, tensor.characteristics["loss_run"])
-    here = world(replace(tensor, characteristics={"loss_run": some}), 5000, 1)
+    here = world(replace(tensor, characteristics={"loss_run": some}), 2000, 1)
     policy = here.policy(name)
-    replay = Replay(here.sessions, tensor, [policy], here.noise(), interval_s=50.0)
-    replay.run()
-    assert not np.isnan(policy.cells.tally_.total).any() and policy.cells.tally_.count.sum() > 4000  # type: ignore[attr-defined]
-    assert len(export(policy, here.sessions.seen).rules)
-    assert (policy.where(here.sessions.seen)[0] >= 0).all()
-
-
-@pytest.mark.slow
-def test_like_networks_are_distinguished_by_kernel_features() -> None:
-    tensor = twins()
-    few, many = (np.mean([excess(tensor, shown, seed) for seed in (1, 2)]) for shown in ((), ("loss_run",)))
-    assert many < 0.5 * few
+    Replay(here.sessions, tensor, [policy], here.noise(), interval_s=50.0).run()
+    tally = policy.cells.tally_  # type: ignore[attr-defined]
+    assert not np.isnan(tally.total).any() and tally.count.sum() > 1000
+    assert len(export(policy, here.sessions.seen).rules) and (policy.where(here.sessions.seen)[0] >= 0).all()
 
 
 def test_sessions_carry_features_a_little_off_and_their_tensor_alone_changes_nothing_else() -> None:

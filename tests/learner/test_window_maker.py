@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from configtron.learner.initial.end_states import EndStates, of_rows
+from configtron.learner.initial.end_states import EndStates, joined, of_rows
 from configtron.learner.initial.teaching import MOST_OF_PREFIX, prefix_shares, weights_of
 from configtron.learner.loop_maker import LEAD_S
 from configtron.learner.map_making import MapOptions
@@ -48,16 +48,17 @@ def free(profile: Profile) -> str:
     return ""
 
 
+def within(bounds: dict[str, Bound]) -> Callable[[Profile], str]:
+    limits = Limits(bounds)
+    return lambda profile: next(why_not(profile, limits), "")
+
+
 def states(paths: dict[str, tuple[float, float]], count: int = 20, **more: Any) -> EndStates:
     return of_rows([
         {"at_s": 1.7e9 + at, "prefix": prefix, "max_cwnd": window, "min_rtt_ms": rtt, "packets_out": 400.0,
          "loss": 0.01} | more
         for prefix, (window, rtt) in paths.items() for at in range(count)
     ])  # fmt: skip
-
-
-def joined_states(*parts: EndStates) -> EndStates:
-    return of_rows([part.row(at) for part in parts for at in range(len(part))])
 
 
 def maker(known: EndStates, shares: dict[str, float] = SHARES, options: MapOptions = OPTIONS) -> WindowMapMaker:
@@ -99,10 +100,9 @@ def test_what_is_saved_is_of_the_same_path_as_what_was_learned() -> None:
 def test_choices_of_its_own_do_not_teach() -> None:
     """Connections that reached what they were given would predict it for ever."""
     own = states(dict.fromkeys(NEARBY, (700.0, 12.0)), strategy="fixed")
-    assert map_text(made(joined_states(states(NEARBY), own))) == map_text(made(states(NEARBY)))
+    assert map_text(made(joined([states(NEARBY), own]))) == map_text(made(states(NEARBY)))
     jumped = states({NEAR[0]: (700.0, 12.0)}, strategy="resume", resumed="validated", count=200)
-    grown = of_rows([part.row(at) for part in (states(dict([NEAR])), jumped) for at in range(len(part))])
-    assert map_text(made(grown)) != map_text(made(states(dict([NEAR]))))
+    assert map_text(made(joined([states(dict([NEAR])), jumped]))) != map_text(made(states(dict([NEAR]))))
 
 
 @pytest.mark.slow
@@ -111,16 +111,14 @@ def test_a_hundred_thousand_prefixes_share_some_dozens_of_classes() -> None:
     known = [PathClass((0, 50, low, low + 2, low + 1), saved, rtt) for low in range(1, 90, 7)
              for saved in (0, 33, 95, 270, 500) for rtt in RTT_RUNGS_MS]  # fmt: skip
     every = [known[at] for at in (rng.pareto(1.0, 100_000) * 20).astype(int) % len(known)]
-    found = joined_classes(every)
-    assert len(set(every)) > 300 and MOST_CLASSES - 1 <= len(set(found)) <= MOST_CLASSES
-    kept = {one for one, other in zip(every, found, strict=True) if one is other}
+    pairs = list(zip(every, joined_classes(every), strict=True))
+    kept = {one for one, other in pairs if one is other}
+    assert len(set(every)) > 300 and MOST_CLASSES - 1 <= len({other for _, other in pairs}) <= MOST_CLASSES
     # the most stay as they are; the others are near in round trip and window, and none has more than its own
-    assert sum(one is other for one, other in zip(every, found, strict=True)) > 50_000
-    for one, other in {(one, other) for one, other in zip(every, found, strict=True) if one not in kept}:
-        assert one.holds(other)
-        assert other == UNTOUCHED_CLASS or all(
-            one.apart(other) <= one.apart(third) for third in kept if one.holds(third)
-        )
+    assert sum(one is other for one, other in pairs) > 50_000
+    for one, other in {(one, other) for one, other in pairs if one not in kept}:
+        nearer = all(one.apart(other) <= one.apart(third) for third in kept if one.holds(third))
+        assert one.holds(other) and (other == UNTOUCHED_CLASS or nearer)
 
 
 def test_each_class_fits_the_kernels_table() -> None:
@@ -133,42 +131,35 @@ def test_each_class_fits_the_kernels_table() -> None:
 
 
 def test_a_prefix_never_seen_has_the_class_of_its_band_and_one_seldom_seen_that_of_its_network() -> None:
-    few = {"10.2.9.0/24": FAR[1]}
-    known = of_rows([part.row(at) for part in (states(dict([NEAR, FAR])), states(few, count=2))
-                     for at in range(len(part))])  # fmt: skip
-    one = maker(known)
+    one = maker(joined([states(dict([NEAR, FAR])), states({"10.2.9.0/24": FAR[1]}, count=2)]))
     fleet_map = one.make(10**18, free)
     assert fleet_map is not None and "10.2.9.0/24" not in fleet_map.prefixes
-    name = one.classes()["10.2.9.0/24"]
-    assert list(one.classes()) == ["10.2.9.0/24"] and name in fleet_map.mixes and name != fleet_map.prefixes[NEAR[0]]
+    ((seldom, name),) = one.classes().items()
+    assert seldom == "10.2.9.0/24" and name in fleet_map.mixes and name != fleet_map.prefixes[NEAR[0]]
     unseen = {rtt: class_by_map(fleet_map, {}, "192.0.2.0/24", rtt) for rtt in (12_000, 120_000, 0)}
     assert unseen == {12_000: fleet_map.prefixes[NEAR[0]], 120_000: fleet_map.prefixes[FAR[0]], 0: ""}
+
+
+ALL, NO_RESUME = frozenset(DRAWN) - {"fixed"}, frozenset(DRAWN) - {"fixed", RESUME}
 
 
 @pytest.mark.parametrize(
     ("bounds", "left", "most"),
     [
-        ({}, {"null", "pred-low", "pred-high", "pred-round", RESUME}, 30),
-        ({"initcwnd": Bound(1, 20)}, {"null", "pred-low", "pred-high", "pred-round", RESUME}, 20),
-        ({"resume_cwnd": Bound(4, 30)}, {"null", "pred-low", "pred-high", "pred-round"}, 30),
-        ({"initcwnd": Bound(10, 10), "resume_cwnd": Bound(4, 160)}, {"null", "pred-low", "pred-high", "pred-round",
-                                                                   RESUME}, 10),
+        ({}, ALL, 30),
+        ({"initcwnd": Bound(1, 20)}, ALL, 20),
+        ({"resume_cwnd": Bound(4, 30)}, NO_RESUME, 30),
+        ({"initcwnd": Bound(10, 10), "resume_cwnd": Bound(4, 160)}, ALL, 10),
         ({"initcwnd": Bound(1, 1)}, {"null", RESUME}, 0),
         # bounds that begin above the default window of 10, and above the smallest jump
-        ({"initcwnd": Bound(12, 20)}, {"null", "pred-low", "pred-high", "pred-round", RESUME}, 20),
-        ({"initcwnd": Bound(13, 14), "resume_cwnd": Bound(100, 160)}, {"null", "pred-low", "pred-high", "pred-round",
-                                                                     RESUME}, 14),
-        ({"initcwnd": Bound(values=("24",))}, {"null", "pred-low", "pred-high", "pred-round", RESUME}, 24),
+        ({"initcwnd": Bound(12, 20)}, ALL, 20),
+        ({"initcwnd": Bound(13, 14), "resume_cwnd": Bound(100, 160)}, ALL, 14),
+        ({"initcwnd": Bound(values=("24",))}, ALL, 24),
     ],
-)  # fmt: skip
-def test_windows_are_cut_to_what_operators_permit(bounds: dict[str, Bound], left: set[str], most: int) -> None:
+)
+def test_windows_are_cut_to_what_operators_permit(bounds: dict[str, Bound], left: frozenset[str], most: int) -> None:
     """A barred strategy is left out by name, and Null has its share: no map is refused for it."""
-    limits = Limits(bounds)
-
-    def barred(profile: Profile) -> str:
-        return next(why_not(profile, limits), "")
-
-    one = maker(states(dict([FAR])))
+    one, barred = maker(states(dict([FAR]))), within(bounds)
     fleet_map = one.make(10**18, barred)
     assert fleet_map is not None and not any(barred(profile) for profile in fleet_map.profiles.values())
     found = arms(fleet_map, FAR[0])
@@ -181,11 +172,7 @@ def test_windows_are_cut_to_what_operators_permit(bounds: dict[str, Bound], left
 
 def test_a_prediction_below_the_operators_least_window_is_left_out() -> None:
     """It is not raised to the bound: the path carries less. The class has Null instead."""
-    small, limits = ("10.3.0.0/24", (6.0, 20.0)), Limits({"initcwnd": Bound(20, 30)})
-
-    def barred(profile: Profile) -> str:
-        return next(why_not(profile, limits), "")
-
+    small, barred = ("10.3.0.0/24", (6.0, 20.0)), within({"initcwnd": Bound(20, 30)})
     fleet_map = made(states(dict([FAR, small])), barred)
     assert not any(barred(profile) for profile in fleet_map.profiles.values())
     assert "pred-low" in arms(fleet_map, FAR[0]) and set(arms(fleet_map, small[0])) == {"null"}
@@ -199,12 +186,10 @@ def test_a_driver_without_careful_resume_has_the_other_strategies() -> None:
     fleet_map = one.make(10**18, barred)
     assert fleet_map is not None and set(arms(fleet_map, FAR[0])) == set(DRAWN) - {RESUME}
     assert one.left_out == {RESUME: "out of reach"}
-
-
-def test_of_strategies_without_a_share_none_is_named_as_left_out() -> None:
-    one = maker(states(dict([FAR])), {"null": 0.5, RESUME: 0.5})
-    assert one.make(10**18, lambda profile: "out of reach" if profile.settings else "") is not None
-    assert one.left_out == {RESUME: "out of reach"} and "pred" not in one.learned()
+    # of strategies without a share none is named as left out
+    two = maker(states(dict([FAR])), {"null": 0.5, RESUME: 0.5})
+    assert two.make(10**18, lambda profile: "out of reach" if profile.settings else "") is not None
+    assert two.left_out == {RESUME: "out of reach"} and "pred" not in two.learned()
 
 
 def test_one_strategy_alone_and_a_share_of_nothing() -> None:
@@ -213,21 +198,17 @@ def test_one_strategy_alone_and_a_share_of_nothing() -> None:
     for wrong in ({"nothing": 1.0}, {"null": -1.0}, {"null": 0.0}, {}):
         with pytest.raises(BadInput):
             checked_shares(wrong)
-
-
-def test_few_connections_and_bounds_alone() -> None:
+    # few connections; lower bounds alone have no quantile: the bin below the mean of what was reached is resumed
     assert not made(states(dict([NEAR]), count=LEAST_LEARNED - 1)).mixes
-    # lower bounds alone have no quantile: the bin below the mean of what was reached, 900, is resumed
     assert arms(made(states(dict([FAR]), bound=True, loss=0.0)), FAR[0])[RESUME][0]["resume_cwnd"] == 350
 
 
 def test_a_map_an_epoch_and_what_it_keeps_over_a_kill() -> None:
     known = states(dict([NEAR, FAR]))
-    one = maker(known)
+    one, other = maker(known), maker(known)
     times = [at for at in range(0, 3 * EPOCH_S) if one.make(at * 10**9, free) is not None]
     assert times == [0, *(round(epoch * EPOCH_S - LEAD_S) for epoch in (1, 2, 3))]
     one.note(replace(made(known), key=b"q" * 16), True)
-    other = maker(known)
     other.restore(one.save())
     assert other.make((3 * EPOCH_S - 1) * 10**9, free) is None
     first, second = (each.make(4 * EPOCH_S * 10**9, free) for each in (one, other))
@@ -253,7 +234,7 @@ def test_one_prefix_with_as_many_connections_as_all_others_decides_for_no_other(
     honest = states(paths)
     before = made(honest)
     for window in (1.0, 1e6):
-        after = made(joined_states(honest, states({"10.200.0.0/24": (window, 30.0)}, count=len(honest))))
+        after = made(joined([honest, states({"10.200.0.0/24": (window, 30.0)}, count=len(honest))]))
         for prefix in paths:
             was, now = arms(before, prefix), arms(after, prefix)
             saved = [one.pop(RESUME)[0]["resume_cwnd"] for one in (was, now)]
@@ -267,11 +248,10 @@ def test_a_jump_that_went_badly_is_heard_as_well_as_one_that_went_well() -> None
     """The path became narrow: jumps of half of 900 lose segments, so what is saved falls, though Null met nothing."""
     wide = {prefix: (900.0 * window / 120.0, 120.0) for prefix, (window, _) in NEARBY.items()}
     lost = states(dict.fromkeys(wide, (60.0, 120.0)), strategy="resume", propensity=0.1, resumed="retreated", loss=0.2)
-    before, after = (made(known) for known in (states(wide), joined_states(states(wide), lost)))
+    before, after = (made(known) for known in (states(wide), joined([states(wide), lost])))
+    nothing: Any = ({"resume_cwnd": 0}, 0.0)
     for prefix in wide:
-        was, now = (
-            arms(one, prefix).get(RESUME, ({"resume_cwnd": 0}, 0.0))[0]["resume_cwnd"] for one in (before, after)
-        )
+        was, now = (arms(one, prefix).get(RESUME, nothing)[0]["resume_cwnd"] for one in (before, after))
         assert now < 0.7 * was
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Worlds as files: both forms come back as they were written, gaps load as under Default, bad files are refused."""
+"""Worlds that are brought: files in both forms, traces, sessions, networks and captures; what is none is named."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO, StringIO
@@ -12,12 +13,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from configtron.learner.columns import Contexts
 from configtron.model.errors import BadInput
+from configtron.model.nouns import Context
 from configtron.model.tensor import Tensor, write
 from configtron.studies.sim import worldfile
+from configtron.studies.sim.captured import captured, clients_of
+from configtron.studies.sim.networks import csv_networks, placed
 from configtron.studies.sim.noise import Noise, Pooled
 from configtron.studies.sim.sessions import Arrivals, Sessions, drawn
-from configtron.studies.sim.traces import csv_sessions
+from configtron.studies.sim.traces import (
+    MAHIMAHI_BYTES,
+    contexts_pieces,
+    csv_sessions,
+    mahimahi,
+    pieces,
+    steps,
+    visited,
+)
 from configtron.studies.sim.worldcsv import cells, write_cells, write_sessions
 from configtron.studies.sim.worldfile import Brought
 from tests.support import ROOT
@@ -139,13 +152,16 @@ def test_a_gap_loads_as_under_default_and_is_never_the_best() -> None:
     assert [world.tensor.names[at] for at in world.sessions.condition] == [TENSOR.names[at] for at in kept]
 
 
-def test_noise_is_that_of_repeats_where_there_are_enough() -> None:
+def test_noise_is_that_of_repeats_where_there_are_enough_and_a_plain_tensor_is_a_world() -> None:
     enough, few = read(bare(loaded(5))).noise, read(bare(loaded(4))).noise
     assert isinstance(enough, Pooled) and few == Noise()
     factors = enough.factors(5000, np.random.default_rng(1))
     assert sorted({round(float(one), 3) for one in factors}) == [0.8, 0.9, 1.0, 1.1, 1.2]
     one_by_one = np.random.default_rng(1)
     assert np.array_equal(factors[:7], np.concatenate([enough.factors(1, one_by_one) for _ in range(7)]))
+    plain = read(bare(TENSOR))
+    assert plain.sessions is None and plain.arrivals == Arrivals()
+    assert np.array_equal(plain.tensor.median_ms, TENSOR.median_ms)
 
 
 @pytest.mark.parametrize(
@@ -232,12 +248,6 @@ def test_what_is_neither_form_is_refused() -> None:
             read(data, "bad")
 
 
-def test_a_plain_tensor_is_a_world() -> None:
-    world = read(bare(TENSOR))
-    assert world.sessions is None and world.arrivals == Arrivals()
-    assert np.array_equal(world.tensor.median_ms, TENSOR.median_ms)
-
-
 def test_what_else_is_known_of_networks_comes_back_too() -> None:
     known = {"min_rtt_ms": np.array([1.0, 2.0, np.nan, 4.0, 5.0, 6.0])}
     tensor = replace(TENSOR, characteristics=known)
@@ -257,3 +267,239 @@ def test_an_unknown_knobs_default_is_the_first_rows() -> None:
     assert tensor.grid.default == 0 and tensor.grid.knobs[0].values == ("slow", "fast")
     again = cells(cells_text(replace(tensor, grid=tensor.grid.only([1, 0]), median_ms=tensor.median_ms[:, [1, 0]])))
     assert again.grid.knobs[0].default == "slow"
+
+
+WIDE = small_tensor()
+HEADER = "at_s,prefix,site,bandwidth_kbps,rtt_ms,loss"
+AFTER = ",change_s,bandwidth_kbps_after,rtt_ms_after,loss_after"
+
+
+def test_mahimahi_counts_packets() -> None:
+    one_a_ms = "\n".join(str(at) for at in range(1, 3001))
+    rates = mahimahi(one_a_ms)
+    assert rates.end_s == 3.0 and list(rates.at_s) == [0.0, 1.0, 2.0]
+    assert rates.kbps == pytest.approx(MAHIMAHI_BYTES * 8.0, rel=0.01)
+    assert mahimahi("0\n5000").kbps[2] == 1.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[[0, 4.0], [10, 1.5]]", "[\n [0, 4.0],\n [10, 1.5]\n]", "[[1700000000, 4.0], [1700000010, 1.5]]",
+     "0 4.0\n10 1.5\n", "0,4.0\n\n10,1.5", "[0, 4.0],\n[10, 1.5]"],
+)  # fmt: skip
+def test_steps_come_in_several_dresses(text: str) -> None:
+    rates = steps(text)
+    assert (list(rates.at_s), list(rates.kbps), rates.end_s) == ([0.0, 10.0], [4000.0, 1500.0], 20.0)
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "message"),
+    [
+        (mahimahi, "", "a time in ms"),
+        (mahimahi, "3\nx", "line 2"),
+        (mahimahi, "3\n2", "line 2: the times .* never fall"),
+        (mahimahi, "0\n1\n" + "9" * 320, "line 3: .* at most"),
+        (mahimahi, "0\n1\n" + "9" * 5000, "line 3: .* at most"),
+        (mahimahi, "0\n1\n99999999999999", "line 3: .* at most 86400 s"),
+        (steps, f"[[0, 1], [1, {10**400}]]", "pair 2: two numbers"),
+        (steps, '[[0, 1], {"1": 1, "2": 2}]', "pair 2: two numbers"),
+        (steps, "[" * 100_000, "pairs"),
+        (steps, "0 1\n1 1e308", "line 2: .* rate"),
+        (steps, "0 1\n1e15 1", "line 2: .* from the first time"),
+        (steps, "0 1\ninf 1", "line 2: a time must be finite"),
+        (mahimahi, "0\n0", "the last above 0"),
+        (steps, "1 2", "at least two"),
+        (steps, "1 2\n1 2", "must rise"),
+        (steps, "1 2\n2 -1", "negative"),
+        (steps, "1 2\nnan nan", "line 2: a time must be finite"),
+        (steps, "1 2 3", "line 1"),
+        (steps, "[[1, 2], [3]]", "pair 2: two numbers"),
+        (steps, "[[1, 2", "pairs"),
+    ],
+)
+def test_what_is_none_is_refused(read, text: str, message: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(BadInput, match=message):
+        read(text)
+
+
+def test_a_link_that_falls_is_two_pieces() -> None:
+    rng = np.random.default_rng(3)
+    mbps = np.where(np.arange(120) < 70, 8.0, 1.0) * np.exp(0.05 * rng.standard_normal(120))
+    rates = steps("\n".join(f"{at} {rate}" for at, rate in enumerate(mbps)))
+    first, second = pieces(rates, 60.0, 0.001)
+    assert abs(first.end_s - 70.0) <= 2.0 and first.end_s == second.begin_s and second.end_s == 120.0
+    assert first.kbps == pytest.approx(8000, rel=0.05) and second.kbps == pytest.approx(1000, rel=0.05)
+    sessions = visited([first, second], "192.0.2.0/24", WIDE, 400, rng)
+    early = sessions.at_s < first.end_s
+    assert np.allclose((sessions.at_s + sessions.change_s)[early], first.end_s) and 0.5 < early.mean() < 0.7
+    assert np.isinf(sessions.change_s[~early]).all()
+    assert (sessions.condition[early] != sessions.after[early]).all()
+    assert (sessions.after[early] == sessions.condition[~early][0]).all()
+
+
+def test_a_capture_is_cut_where_round_trips_change() -> None:
+    rng = np.random.default_rng(5)
+    rtt = np.where(np.arange(100) < 40, 30.0, 150.0) * np.exp(0.05 * rng.standard_normal(100))
+    rtt[10] = np.nan
+    columns = (np.full(100, 5000.0), rtt, np.full(100, 0.01))
+    seen = Contexts(*columns, np.zeros(100, dtype=np.int64), WIDE.sites)
+    first, second = contexts_pieces(np.arange(100.0), seen)
+    assert abs(first.end_s - 40.0) <= 2.0 and first.rtt_ms < 35.0 and second.rtt_ms > 130.0
+    with pytest.raises(BadInput, match="no connection"):
+        contexts_pieces(np.arange(1.0), seen[np.array([10])])
+
+
+def test_sessions_come_as_csv() -> None:
+    text = f"{HEADER}{AFTER}\n7,10.0.0.0/24,shop,5000,80,0.01,2.5,300,200,0\n3,10.0.1.0/24,news,900,20,0,,,,\n"
+    sessions = csv_sessions(text, WIDE)
+    assert list(sessions.at_s) == [0.0, 4.0] and list(sessions.change_s) == [math.inf, 2.5]
+    assert sessions.seen.prefixes == ("10.0.1.0/24", "10.0.0.0/24") and list(sessions.seen.rtt_ms) == [20.0, 80.0]
+    assert sessions.after[0] == sessions.condition[0] and sessions.after[1] != sessions.condition[1]
+    plain = csv_sessions(f"{HEADER}\n1,p,news,900,20,0\n", WIDE)
+    assert np.isinf(plain.change_s).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "lacks at_s"),
+        (HEADER, "no session"),
+        (f"{HEADER},change_s\n1,p,news,900,20,0,3", "lacks bandwidth_kbps_after"),
+        (f"{HEADER}\n1,p,moon,900,20,0", "no site 'moon'"),
+        (f"{HEADER}\n1,p,news,x,20,0", "line 2: bandwidth_kbps is no number"),
+        (f"{HEADER}\n1,p,news,900,20", "line 2: loss is no number"),
+        (f"{HEADER}\n1,p,news,900,20,nan", "finite"),
+        (f"{HEADER}\n1,p,news,900,20,-1", "at least 0"),
+        (f"{HEADER}\n1,p,news,0,20,0", "above 0"),
+        (f"{HEADER}\n1,p,news,900,20,1.5", "line 2: loss must be a share"),
+        (f"{HEADER}\n1,p,news,1e308,20,0", "line 2: bandwidth must be"),
+        (f"{HEADER}\n1,p,news,900,20,0\n1e9,p,news,900,20,0", "line 3: .* from the first time"),
+        (f"{HEADER}\n1,p,news,900,20,0,1", "line 2: 7 values for 6 columns"),
+        (f"{HEADER}\n0,{'a' * 200_000},news,900,20,0", "line 2: no CSV"),
+        (f'{HEADER}\n0,"p,news,900,20,0', "a quote left open"),
+        (f"{HEADER}{AFTER}\n1,p,news,900,20,0,1e99,900,20,0", "line 2: change_s must be at most"),
+    ],
+)
+def test_csv_that_is_wrong_says_where(text: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        csv_sessions(text, WIDE)
+
+
+# Exactly the tensor's first and tenth, the second three times as often.
+TWO = "bandwidth_kbps,rtt_ms,loss,weight\n" + "\n".join(
+    f"{WIDE.bandwidth_kbps[at]},{WIDE.rtt_ms[at]},{WIDE.loss[at]},{n}" for at, n in ((0, 1), (9, 3))
+)
+
+
+def test_clients_have_these_networks_and_no_other() -> None:
+    how = Arrivals(prefixes=2000, skew=0.0, change_share=0.3)
+    found = placed(csv_networks(TWO), WIDE, 8000, np.random.default_rng(3), how)
+    assert set(found.condition) == set(found.after) == {0, 9}
+    assert np.mean(found.condition == 9) == pytest.approx(0.75, abs=0.04)
+    moved = np.isfinite(found.change_s)
+    assert moved.mean() == pytest.approx(0.3, abs=0.02) and (found.after[~moved] == found.condition[~moved]).all()
+    assert np.mean(found.after[moved] == 9) == pytest.approx(0.75, abs=0.04)
+    assert np.abs(np.log(found.seen.rtt_ms / WIDE.rtt_ms[found.condition])).max() < 0.5
+    again = placed(csv_networks(TWO), WIDE, 8000, np.random.default_rng(3), how)
+    assert (again.at_s == found.at_s).all() and (again.condition == found.condition).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("bandwidth_kbps,rtt_ms\n1,1\n", "lacks loss"),
+        ("bandwidth_kbps,rtt_ms,loss\n", "no network"),
+        ("bandwidth_kbps,rtt_ms,loss,weight\n5,5,0,0\n", "no network"),
+        ("bandwidth_kbps,rtt_ms,loss\n5,5,0\n0,5,0\n", "line 3: bandwidth"),
+        ("bandwidth_kbps,rtt_ms,loss\n5,5,2\n", "line 2: loss must be"),
+        ("bandwidth_kbps,rtt_ms,loss\n5,x,0\n", "line 2: rtt_ms is no number"),
+        ("bandwidth_kbps,rtt_ms,loss,weight\n5,5,0,-1\n", "line 2: weight must be"),
+        ("bandwidth_kbps,rtt_ms,loss,weight\n5,5,0,1\n5,5,0,1e308\n5,5,0,1e308\n", "line 3: weight must be at most"),
+        ("bandwidth_kbps,rtt_ms,loss\n1e308,5,0\n", "line 2: bandwidth must be .* at most"),
+        ("bandwidth_kbps,rtt_ms,loss\n5,1e308,0\n", "line 2: round trip must be"),
+        ("bandwidth_kbps,rtt_ms,loss,loss\n5,5,0,1\n", "line 1: two columns are called 'loss'"),
+        ("bandwidth_kbps;rtt_ms;loss\n5;5;0\n", "lacks bandwidth_kbps, rtt_ms, loss"),
+    ],
+)
+def test_what_is_no_network_is_named(text: str, says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        csv_networks(text, "x")
+
+
+def line(at: float, prefix: str, rtt_ms: float, **more: object) -> str:
+    context = {"prefix": prefix, "rtt_ms": rtt_ms, "bandwidth_kbps": 5000.0, "loss": 0.0, **more}
+    return json.dumps({"schema": "configtron.context/1", "at": 1e9 + at, "context": context})
+
+
+def lines() -> str:
+    """One client at 20 ms and then at 200, one at 50 ms with a third of the contexts, one that nothing is known of."""
+    rng = np.random.default_rng(1)
+    spread = np.exp(0.05 * rng.standard_normal(120))
+    near = [line(at, "192.0.2.0/24", (20 if at < 60 else 200) * spread[at]) for at in range(120)]
+    far = [line(2.0 * at, "198.51.100.0/24", 50.0) for at in range(60)]
+    dim = [json.dumps({"schema": "configtron.context/1", "at": 1e9, "context": {"prefix": "203.0.113.0/24"}})]
+    return "\n".join([*near, *far, *dim, '{"schema":"configtron.watch/1","watch":1}', ""])
+
+
+def test_clients_come_with_their_networks() -> None:
+    found = captured(clients_of(lines()), WIDE, 3000, np.random.default_rng(2))
+    assert len(found) == 3000 and found.seen.prefixes == ("192.0.2.0/24", "198.51.100.0/24")
+    assert np.mean(found.seen.prefix == 0) == pytest.approx(2 / 3, abs=0.05)
+    one, other = found.seen.prefix == 0, found.seen.prefix == 1
+    early, late = one & (found.at_s < 50), one & (found.at_s > 70)
+    assert np.median(found.seen.rtt_ms[early]) == pytest.approx(20, rel=0.1)
+    assert np.median(found.seen.rtt_ms[late]) == pytest.approx(200, rel=0.1)
+    assert (found.seen.rtt_ms[other] == 50.0).all() and np.isinf(found.change_s[other]).all()
+    assert found.at_s[0] == 0.0 and (np.diff(found.at_s) >= 0).all()
+    # Until the change all of the first client's sessions know when it comes, afterwards none does.
+    assert np.isfinite(found.change_s[early]).all() and np.isinf(found.change_s[late]).all()
+    assert (found.at_s + found.change_s)[early] == pytest.approx((found.at_s + found.change_s)[early][0])
+    assert (found.condition != found.after)[early].all() and set(found.seen.site) == {0, 1, 2}
+
+
+def test_what_was_too_small_to_measure_is_unknown() -> None:
+    known = [line(at, "p", 5) for at in range(3)]
+    none = [line(0, "q", 0.0), line(1, "q", 5, bandwidth_kbps=0), line(1, "q", 5, loss=None)]
+    text = "\n".join([*known, *none])
+    one, again, other = (captured(clients_of(text), WIDE, 20, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    assert one.seen.prefixes == ("p",)
+    assert (one.at_s == again.at_s).all() and (one.seen.site == again.seen.site).all()
+    assert (one.at_s != other.at_s).any()
+
+
+@pytest.mark.parametrize("rtt_ms", [0.0, -1.0])
+def test_a_round_trip_of_nothing_is_none(rtt_ms: float) -> None:
+    """As a packet capture may show it, which no reader of lines has looked at."""
+    good = [(float(at), Context(5000.0, 40.0, 0.0, prefix="p")) for at in range(3)]
+    none = (3.0, Context(5000.0, rtt_ms, 0.0, prefix="p"))
+    found = captured({"p": [*good, none]}, WIDE, 9, np.random.default_rng(1))
+    assert (found.seen.rtt_ms == 40.0).all()
+    with pytest.raises(BadInput, match="from the first time"):
+        captured({"p": [*good, (1e15, good[0][1])]}, WIDE, 9, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "line 1: no JSON"),
+        ("[" * 100_000, "line 1: no JSON"),
+        ("[1]", "line 1: no context"),
+        ('{"schema":"configtron.context/1","at":1,"context":[1]}', "line 1: no context"),
+        (line(0, "p", 5, loss=10**400), "line 1: no context: loss must be a finite number"),
+        (line(0, "p", math.nan), "line 1: no context: rtt_ms must be a finite number"),
+        (line(math.inf, "p", 5), "line 1: no context: at must be a finite number"),
+        (line(0, "p", -80), "line 1: round trip must be above 0"),
+        (line(0, "p", 5, bandwidth_kbps=-5000), "line 1: bandwidth must be above 0"),
+        (line(0, "p", 5) + "\n" + line(0, "p", 5, loss=5), "line 2: loss must be a share"),
+        (line(0, "p", 5, loss=True), "line 1: no context: loss"),
+        (line(0, "p", 5).replace('"p"', "[1]"), "line 1: the prefix must be text"),
+        (line(0, "p", 5) + "\n" + line(-9e8, "p", 5), "line 2: .* from the first time"),
+        ('\n{"schema":"configtron.context/1","at":1}', "line 2: no context"),
+        ('{"schema":"configtron.context/1","at":1,"context":{"rtt_ms":"x"}}', "line 1"),
+        ('{"schema":"configtron.context/1","at":1,"context":{"rtt_ms":5}}', "known at once"),
+        ('{"schema":"configtron.watch/1"}', "known at once"),
+    ],
+)
+def test_what_is_no_context_is_named(text: str, says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        captured(clients_of(text, "x"), WIDE, 10, np.random.default_rng(1), "x")
