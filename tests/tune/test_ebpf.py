@@ -248,6 +248,7 @@ def test_an_ending() -> None:
         ({"known": 0}, None, None),
         ({"lasted_ns": 30_000_000, "busy": 5}, None, None),
         ({"busy": 5}, 0.98, None),
+        ({"lasted_ns": 40_000_000, "busy": 10, "rwnd": 5}, 0.0, 0.5),
         ({"busy": 300, "rwnd": 400}, 0.0, 1.0),
     ],
 )

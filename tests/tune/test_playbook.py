@@ -21,8 +21,8 @@ import pytest
 
 from configtron.service.lease.processes import end, ended, named
 from tests.support import ROOT
+from tests.support.tune_command import refused
 from tests.support.waiting import GUEST_S, PATIENCE_S
-from tests.tune.test_units import refused
 
 PLAYBOOK = ROOT / "deploy" / "ansible" / "fleet.yml"
 BESIDE = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

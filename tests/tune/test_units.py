@@ -18,10 +18,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
 
-from configtron.cli.root import root
 from configtron.db.tuning import Tuning
 from configtron.model.errors import DONE, INTERRUPTED, NOTHING, USAGE
 from configtron.model.nouns import Profile
@@ -34,7 +32,7 @@ from configtron.tune.units import DATABASE, RECOVER, STATE, TIMER, WATCH, units
 from tests.support import ROOT
 from tests.support.isolation import apart
 from tests.support.tune.leases import lease_left_s, shorten_lease
-from tests.support.tune_command import TuneCommand, tune
+from tests.support.tune_command import TuneCommand, refused, tune
 from tests.support.waiting import GUEST_S, PATIENCE_S, until
 
 __all__ = ["tune"]
@@ -51,19 +49,6 @@ def parsed(text: str) -> configparser.ConfigParser:
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     parser.read_string(text)
     return parser
-
-
-def refused(words: list[str]) -> list[str]:
-    """Words of a command line that this program does not know."""
-    command: click.Command = root
-    wrong = []
-    for word in words:
-        if word.startswith("-"):
-            known = {name for param in command.params for name in param.opts}
-            wrong += [] if word in known else [word]
-        elif isinstance(command, click.Group):
-            command = command.get_command(click.Context(command), word) or command
-    return wrong + ([] if not isinstance(command, click.Group) else [f"no command in {words}"])
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The commands as people type them, in this process, on a stack that is memory: words, exit codes, one scenario each.
 
-What transactions, leases and watches do is tested in tests/service/lease; plans, guard and rules in tests/tune.
+What transactions, leases and watches do is tested in tests/service/lease; plans, guard and rules in tests/tune; the
+bytes of lists in tests/contract.
 """
 
 from __future__ import annotations
@@ -28,12 +29,7 @@ SCOPE = "10.1.0.0/16"
 def test_profiles(wanted: TuneCommand) -> None:
     assert wanted("profile", "set", "web", "initcwnd=30", "--drop", "tcp_congestion_control")[0] == DONE
     listed = rows(wanted("profile", "list", *JSONL)[1])
-    assert [(row["profile"], row["settings"], row["prefixes"], row["default"]) for row in listed] == [
-        ("small", {"initcwnd": 4}, 0, True), ("web", {"initcwnd": 30}, 2, False),
-    ]  # fmt: skip
-    assert {row["schema"] for row in listed} == {"configtron.tuning/1"}
-    (row,) = rows(wanted("profile", "show", "web", *JSONL)[1])
-    assert (row["knob"], row["value"], row["unit"]) == ("initcwnd", 30, "segments")
+    assert {row["profile"]: row["settings"] for row in listed} == {"small": {"initcwnd": 4}, "web": {"initcwnd": 30}}
     assert wanted("profile", "drop", "web")[0] == USAGE
     assert wanted("prefix", "drop", SCOPE, "2001:db8::/32")[0] == DONE
     assert [wanted("profile", "drop", "web")[0] for _ in range(2)] == [DONE, NOTHING]
@@ -111,30 +107,24 @@ def test_nothing_stored_and_nothing_in_force_is_one_line(tune: TuneCommand) -> N
         assert len(tune(*command.split())[2].splitlines()) == 1
 
 
-def test_plan_apply_status_verify_rollback(wanted: TuneCommand, stack: Stack) -> None:
+def test_plan_apply_and_rollback(wanted: TuneCommand, stack: Stack) -> None:
     code, out, message = wanted("plan", *MEMORY, *JSONL)
     head, *advices = rows(out)
     assert code == DONE and head["advices"] == {"due": 6} and len(advices) == 6 and "nothing was written" in message
     assert stack.rules == Rules() and wanted("status") == (DONE, "", "nothing of ours is in force\n")
-
     code, out, message = wanted("apply", *MEMORY, *JSONL)
     (row,) = rows(out)
     assert (code, row["act"], row["changes"], row["prefixes"], row["lease_s"]) == (DONE, 1, 6, 2, 60.0)
     assert "rollback --keep" in message and stack.rules.prefixes == {SCOPE: "web", "2001:db8::/32": "web"}
-    assert wanted("verify") == (DONE, "", "1 transaction, 2 prefixes read back: 0 differences\n")
-    (row,) = rows(wanted("status", *JSONL)[1])
-    assert (row["status"], row["driver"], row["default"]) == ("leased", "memory", "small")
-    assert 50 < float(str(row["lease_left_s"])) <= 60
-
     # the same again changes the lease alone, which is as long as the last apply asked
     assert rows(wanted("plan", *MEMORY, *JSONL)[1])[1:] == []
     for lease in ("100", "9"):
-        code, out, message = wanted("apply", *MEMORY, "--lease", lease, *JSONL)
+        _, out, message = wanted("apply", *MEMORY, "--lease", lease, *JSONL)
         (row,) = rows(out)
         assert (row["act"], row["lease_s"]) == (1, float(lease)) and "nothing to change" in message
         assert f"undone in {lease} s" in message or lease == "100"
-        assert -10 < float(str(rows(wanted("status", *JSONL)[1])[0]["lease_left_s"])) - float(lease) <= 0
-
+        (row,) = rows(wanted("status", *JSONL)[1])
+        assert row["status"] == "leased" and -10 < float(str(row["lease_left_s"])) - float(lease) <= 0
     code, out, _ = wanted("rollback", *JSONL)
     assert code == DONE and [(row["act"], row["status"]) for row in rows(out)] == [(1, "undone")]
     assert stack.rules == Rules()

@@ -43,7 +43,7 @@ def test_one_that_does_not_exist_is_refused(tune: TuneCommand, kernel: None, nam
 
 
 def test_one_that_is_not_loaded_and_one_of_another_kernel_are_kept_and_named(tune: TuneCommand, kernel: None) -> None:
-    assert put(tune, "cubic") == (DONE, "")
+    assert put(tune, "cubic") == (DONE, "") and controls.askable() == ("cubic", "reno", "vegas")
     assert put(tune, "vegas") == (DONE, "vegas is not loaded in this kernel; run: modprobe tcp_vegas\n")
     code, message = put(tune, "westwood")
     assert code == DONE and message.startswith("this kernel has no westwood (it has cubic, reno, and as modules vegas)")
