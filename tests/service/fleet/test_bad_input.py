@@ -63,7 +63,8 @@ HERE = "tcp://127.0.0.1:5560"
 
 
 @pytest.mark.parametrize("endpoint", [
-    "tcp://127.0.0.1:²", "tcp://127.0.0.1 x:5560", "tcp://\udcff:5560", "tcp://host\n:5560", "tcp://h:99999", "tcp://:1", "m:1",
+    "tcp://127.0.0.1:²", "tcp://127.0.0.1 x:5560", "tcp://\udcff:5560", "tcp://host\n:5560", "tcp://h:99999", "tcp://:1",
+    "m:1",
 ])  # fmt: skip
 def test_endpoint_that_libzmq_does_not_take_is_refused(endpoint: str) -> None:
     """A digit that is no number ended in a traceback; a space was found by the agent's network process alone."""
