@@ -160,6 +160,16 @@ def test_rows_are_sent_until_their_receipt_comes_and_then_forgotten() -> None:
     assert ForgetRows("b1", 2) in done
 
 
+def test_a_revoked_key_is_not_heard_on_its_old_connection() -> None:
+    one, other = agent(), manager()
+    exchanged(one, other, one.tick(0.0), 0.0)
+    other.allow({"key-of-web2": "web2"})
+    (line,) = other.receive(b"c", "key-of-web1", frame(Beat()), 1.0)
+    assert isinstance(line, ManagerRemark) and "revoked" in line.text
+    assert other.receive(b"c", "key-of-web1", frame(Beat()), 2.0) == [] and other.unheard == 2
+    assert "web1" not in other.agents
+
+
 @pytest.mark.parametrize(("first", "second", "names"), [
     ((5, "m5"), (4, "m4"), ("m4 (term 4)", "m5 (term 5)")), ((3, "first"), (3, "second"), ("first", "second")),
 ])  # fmt: skip
