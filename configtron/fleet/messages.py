@@ -51,17 +51,9 @@ class MessageError(Exception):
     """A frame that is refused: the reason, in one line."""
 
 
-class BoundForm(Struct, frozen=True, array_like=True):
-    """An operator's bound of one knob: a range, or the values that may be (`tune/guard.py`)."""
-
-    knob: Name
-    least: float | None = None
-    most: float | None = None
-    values: Annotated[tuple[Name, ...], Meta(max_length=64)] = ()
-
-
-class ReachForm(Struct, frozen=True, array_like=True):
-    """What an agent's driver takes of one knob: a range, or the values, as `value_text` writes them."""
+class SpanForm(Struct, frozen=True, array_like=True):
+    """An operator's bound of one knob (`tune/guard.py`), or what an agent's driver takes of it: a range, or the values,
+    as `value_text` writes them."""
 
     knob: Name
     least: float | None = None
@@ -85,8 +77,8 @@ class AgentHello(Struct, frozen=True, array_like=True, tag="hello"):
     seen_term: Count = 0
     seen: Text = ""
     driver: Name = ""
-    reaches: Annotated[tuple[ReachForm, ...], Meta(max_length=256)] = ()
-    bounds: Annotated[tuple[BoundForm, ...], Meta(max_length=256)] = ()
+    reaches: Annotated[tuple[SpanForm, ...], Meta(max_length=256)] = ()
+    bounds: Annotated[tuple[SpanForm, ...], Meta(max_length=256)] = ()
     allow_unfair: bool = False
     clock_ns: Count = 0
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from msgspec import msgpack, structs
 from nacl.signing import SigningKey
@@ -18,6 +19,7 @@ from configtron.fleet import messages
 from configtron.fleet.agent_session import AgentSession, ForgetRows, LoadMap, ReadSpool, Remark, SendFrame
 from configtron.fleet.manager_session import ManagerRemark, ManagerSession, SendTo, StopManager, StoreRows
 from configtron.fleet.map_document import DocumentForm, MapRefused, chunks, document, opened, signed, whole_map
+from configtron.fleet.map_table import V4, V6, key4, prefixes_of, table_from, table_of
 from configtron.fleet.messages import (
     AgentHello,
     Beat,
@@ -160,11 +162,22 @@ def test_rows_are_sent_until_their_receipt_comes_and_then_forgotten() -> None:
     assert ForgetRows("b1", 2) in done
 
 
-@pytest.mark.parametrize(("first", "second", "names"), [
-    ((5, "m5"), (4, "m4"), ("m4 (term 4)", "m5 (term 5)")), ((3, "first"), (3, "second"), ("first", "second")),
+def test_a_revoked_key_is_not_heard_on_its_old_connection() -> None:
+    one, other = agent(), manager()
+    exchanged(one, other, one.tick(0.0), 0.0)
+    other.allow({"key-of-web2": "web2"})
+    (line,) = other.receive(b"c", "key-of-web1", frame(Beat()), 1.0)
+    assert isinstance(line, ManagerRemark) and "revoked" in line.text
+    assert other.receive(b"c", "key-of-web1", frame(Beat()), 2.0) == [] and other.unheard == 2
+    assert "web1" not in other.agents
+
+
+@pytest.mark.parametrize(("first", "second", "names", "why"), [
+    ((5, "m5"), (4, "m4"), ("m4 (term 4)", "m5 (term 5)"), "came later"),
+    ((3, "first"), (3, "second"), ("first", "second"), "has the same term"),
 ])  # fmt: skip
 def test_a_manager_of_an_earlier_term_or_of_the_same_is_refused_by_one_line_that_names_both_and_stops(
-    first: tuple[int, str], second: tuple[int, str], names: tuple[str, str]
+    first: tuple[int, str], second: tuple[int, str], names: tuple[str, str], why: str
 ) -> None:
     one, new, old = agent(), manager(*first), manager(*second)
     exchanged(one, new, one.tick(0.0), 0.0)
@@ -172,7 +185,8 @@ def test_a_manager_of_an_earlier_term_or_of_the_same_is_refused_by_one_line_that
     effects = exchanged(one, old, one.receive(frame(Welcome(second[1], second[0], 1)), 1.0), 1.0)
     (remark,) = [e for e in effects if isinstance(e, Remark)]
     (stop,) = [e for e in effects if isinstance(e, StopManager)]
-    assert all(name in remark.text for name in names) and first[1] in stop.reason and second[1] in stop.reason
+    assert all(name in remark.text for name in names)
+    assert all(word in stop.reason for word in (first[1], second[1], why))
 
 
 def test_an_unknown_version_of_the_protocol_is_refused_by_name() -> None:
@@ -219,6 +233,26 @@ def test_a_document_that_was_changed_is_refused() -> None:
     with pytest.raises(MapRefused, match="difference"):
         form = msgpack.decode(whole, type=DocumentForm)
         opened(msgpack.encode(structs.replace(form, base=b"d" * 32)), KEY.verify_key)
+
+
+EDGES = {"0.0.0.0/0": "near", "255.255.255.255/32": "near", "::/0": "near", "2001:db8::1/128": "near"}
+
+
+@pytest.mark.parametrize(("v4", "v6", "classes", "why"), [
+    ([key4("1.2.3.4/32") + 1], [], 1, "invalid IPv4"), ([2**32 << 8], [], 1, "invalid IPv4"),
+    ([key4("1.2.3.4/31") + 0x100], [], 1, "host bits"), ([], [bytes(15) + b"\1\x7f"], 1, "host bits"),
+    ([], [bytes(16) + b"\x81"], 1, "host bits"), ([key4("2.0.0.0/8"), key4("1.0.0.0/8")], [], 2, "not sorted"),
+    (2 * [key4("1.0.0.0/8")], [], 2, "repeated"), ([key4("1.0.0.0/8")], [], 2, "differ in length"),
+])  # fmt: skip
+def test_a_table_that_no_manager_makes_is_refused(v4: list[int], v6: list[bytes], classes: int, why: str) -> None:
+    keys4, keys6, column = np.array(v4, V4).tobytes(), np.array(v6, V6).tobytes(), bytes(2 * classes)
+    with pytest.raises(BadInput, match=why):
+        table_from(keys4, b"" if v6 else column, keys6, column if v6 else b"")
+    with pytest.raises(BadInput, match="truncated"):
+        table_from(keys4 + b"x", b"", keys6, b"")
+    whole = table_of(EDGES, {"near": 0})
+    assert prefixes_of(table_from(*(one.tobytes() for one in (whole.v4, whole.class4, whole.v6, whole.class6))),
+                       ("near",)) == EDGES  # fmt: skip
 
 
 @pytest.mark.parametrize(("change", "reason"), [

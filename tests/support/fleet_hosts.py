@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from nacl.signing import SigningKey
 
 from configtron.db.fleet import FleetStore
+from configtron.fleet.manager_session import SendTo
 from configtron.fleet.map_document import SignedMap
 from configtron.fleet.messages import AgentHello
 from configtron.intake.pageloads.intake import BEACON_PATH
@@ -25,7 +26,7 @@ from configtron.model.tuning import Changes, Rules
 from configtron.service.fleet.agent_core import AgentCore
 from configtron.service.fleet.agent_log import ApplierLog, resume_kept
 from configtron.service.fleet.applier import Applier, LeaseOver, LoadResult
-from configtron.service.fleet.manager_core import ManagerCore, Outgoing
+from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.map_journal import NOT_DRAWN, DrawnPlace
 from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.service.fleet.spool import Spool
@@ -415,7 +416,7 @@ class ManagerHost:
             connection = host.name.encode()
             self.send(self.core.receive(connection, key, data, self.world.now, self.wall_ns()))
 
-    def send(self, frames: list[Outgoing]) -> None:
+    def send(self, frames: list[SendTo]) -> None:
         for connection, data in frames:
             for host in self.world.hosts.values():
                 if connection == host.name.encode():

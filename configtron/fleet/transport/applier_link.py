@@ -14,7 +14,7 @@ from typing import Annotated, TypeVar
 from msgspec import DecodeError, Meta, Struct
 from msgspec.msgpack import Decoder, Encoder
 
-from configtron.fleet.messages import CHUNK, MOST_CHUNKS, BoundForm, Count, Digest, Line, MapResult, Name, ReachForm
+from configtron.fleet.messages import CHUNK, MOST_CHUNKS, Count, Digest, Line, MapResult, Name, SpanForm
 from configtron.model.errors import ConfigtronError
 
 T = TypeVar("T")
@@ -34,8 +34,8 @@ class HostReport(Struct, frozen=True, array_like=True, tag="host"):
     """What the host can set and its operator allows, once at the beginning; and what is in force."""
 
     driver: Name
-    reaches: Annotated[tuple[ReachForm, ...], Meta(max_length=256)]
-    bounds: Annotated[tuple[BoundForm, ...], Meta(max_length=256)]
+    reaches: Annotated[tuple[SpanForm, ...], Meta(max_length=256)]
+    bounds: Annotated[tuple[SpanForm, ...], Meta(max_length=256)]
     allow_unfair: bool
     term: Count
     version: Count

@@ -21,7 +21,7 @@ from typing import Any
 
 import configtron
 from configtron.db.agent_journal import AgentJournal
-from configtron.fleet.messages import BoundForm, ReachForm
+from configtron.fleet.messages import SpanForm
 from configtron.fleet.transport.applier_link import (
     OF_NETWORK,
     ApplierLink,
@@ -217,16 +217,16 @@ def _start(options: AgentOptions, identity: tuple[int, int] | None, applier: App
 
 
 def _host_report(limits: Limits, applier: Applier, driver: Driver) -> HostReport:
-    bounds = tuple(BoundForm(knob, each.least, each.most, each.values) for knob, each in limits.bounds.items())
+    bounds = tuple(SpanForm(knob, each.least, each.most, each.values) for knob, each in limits.bounds.items())
     reaches = tuple(_reach_form(each) for each in driver.settable().values())
     return HostReport(driver.name, reaches, bounds, limits.allow_unfair, *applier.held)
 
 
-def _reach_form(reach: Reach) -> ReachForm:
+def _reach_form(reach: Reach) -> SpanForm:
     """Return what a driver takes of a knob; a list of values that is too long to send is left to the driver itself."""
     values = tuple(value_text(value) for value in reach.values)
     sent = values if len(values) <= MOST_VALUES and all(len(value) <= MOST_VALUES for value in values) else ()
-    return ReachForm(reach.knob, reach.least, reach.most, sent)
+    return SpanForm(reach.knob, reach.least, reach.most, sent)
 
 
 def _turn(applier: Applier, network: _Network | None, reading: PageReading | None, restarts: Restarts,

@@ -30,8 +30,8 @@ def limits_of_hello(hello: AgentHello | None) -> AgentLimits:
     """Return the limits that an agent reported; None: it has reported nothing, and refuses nothing."""
     if hello is None:
         return AgentLimits(Limits(allow_unfair=True), {})
-    bounds = {each.knob: Bound(each.least, each.most, each.values) for each in hello.bounds}
-    reaches = {each.knob: Bound(each.least, each.most, each.values) for each in hello.reaches}
+    bounds, reaches = ({each.knob: Bound(each.least, each.most, each.values) for each in forms}
+                       for forms in (hello.bounds, hello.reaches))  # fmt: skip
     return AgentLimits(Limits(bounds, allow_unfair=hello.allow_unfair), reaches)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configtron.db.fleet import FleetStore
+from configtron.fleet.manager_session import SendTo
 from configtron.fleet.transport.curve_keys import curve_pair, signing_key
 from configtron.fleet.transport.manager_sockets import ManagerSockets
 from configtron.linux.notify import ready
@@ -19,7 +20,7 @@ from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import Refused
 from configtron.service.fleet.key_rotation import KeyRotation, change_key
 from configtron.service.fleet.learner_process import LearnerProcess, LearnerRecipe
-from configtron.service.fleet.manager_core import ManagerCore, Outgoing, forget_learned
+from configtron.service.fleet.manager_core import ManagerCore, forget_learned
 from configtron.service.fleet.map_maker import MapMaker
 from configtron.service.learning.importable import check_classes
 from configtron.service.text_listener import listener_place, listening
@@ -151,6 +152,6 @@ def _turn(core: ManagerCore, sockets: ManagerSockets) -> None:
     _send(sockets, core.tick(time.monotonic(), time.time_ns()))
 
 
-def _send(sockets: ManagerSockets, frames: list[Outgoing]) -> None:
+def _send(sockets: ManagerSockets, frames: list[SendTo]) -> None:
     for connection, data in frames:
         sockets.send(connection, data)

@@ -11,7 +11,6 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from nacl.signing import SigningKey
 
@@ -62,13 +61,6 @@ RENEWED, RENEWED_ANYWAY = 0.5, 0.75
 ROLLBACK, PAUSED = "rollback", "paused"
 # Why maps are published that no learner made.
 STARTED, RENEWAL = "manager started", "validity renewed"
-
-
-class Outgoing(NamedTuple):
-    """A frame for one connection."""
-
-    connection: bytes
-    data: bytes
 
 
 @dataclass
@@ -151,11 +143,11 @@ class ManagerCore:
 
     # Frames and time.
 
-    def receive(self, connection: bytes, key: str, data: bytes, now: float, now_ns: int) -> list[Outgoing]:
+    def receive(self, connection: bytes, key: str, data: bytes, now: float, now_ns: int) -> list[SendTo]:
         """Take a frame; return what is to be sent."""
         return self._done(self.session.receive(connection, key, data, now, now_ns), now_ns)
 
-    def tick(self, now: float, now_ns: int) -> list[Outgoing]:
+    def tick(self, now: float, now_ns: int) -> list[SendTo]:
         """Do what is due; call it some times a second."""
         found = self.session.watch(now)
         if step_s := self._steps.step_s(now, now_ns):
@@ -175,13 +167,13 @@ class ManagerCore:
             self._write_states(now_ns)
         return self._done(found, now_ns)
 
-    def _done(self, effects: Sequence[ManagerEffect], now_ns: int) -> list[Outgoing]:
-        out: list[Outgoing] = []
+    def _done(self, effects: Sequence[ManagerEffect], now_ns: int) -> list[SendTo]:
+        out: list[SendTo] = []
         waiting = list(effects)
         while waiting:
             match waiting.pop(0):
-                case SendTo(connection, data):
-                    out.append(Outgoing(connection, data))
+                case SendTo() as frame:
+                    out.append(frame)
                 case StoreRows() as batch:
                     waiting += self._store(batch, now_ns)
                 case AskClass() as asked:

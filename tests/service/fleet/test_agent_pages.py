@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -104,6 +105,7 @@ def test_a_port_that_is_taken_is_stated_once_and_maps_go_on(
         with closing(PageIntake(reading.connected(), options, spool)) as intake:
             for _ in range(3):
                 intake.turn()
+                assert intake._listen_s > time.monotonic(), "not each turn"
                 intake._listen_s = 0.0
     assert len([one for one in caplog.records if "cannot be received" in one.message]) == 1
 

@@ -64,6 +64,7 @@ HERE = "tcp://127.0.0.1:5560"
 
 @pytest.mark.parametrize("endpoint", [
     "tcp://127.0.0.1:²", "tcp://127.0.0.1 x:5560", "tcp://\udcff:5560", "tcp://host\n:5560", "tcp://h:99999", "tcp://:1",
+    "m:1",
 ])  # fmt: skip
 def test_endpoint_that_libzmq_does_not_take_is_refused(endpoint: str) -> None:
     """A digit that is no number ended in a traceback; a space was found by the agent's network process alone."""
@@ -351,6 +352,9 @@ def test_a_line_with_one_wrong_letter_joins_nothing(tmp_path: Path) -> None:
     """A third of all slips was taken: another secret, with which no later line could be joined by."""
     line = enrolment.enroll(tmp_path / "a.db", tmp_path / "keys", "a", "tcp://manager.example:5560").text
     assert enrolment.join_line(line).text == line
+    for cut in (line[:-9], "x", "", line[::-1]):
+        with pytest.raises(BadInput):
+            enrolment.join_line(cut)
     for at, letter in enumerate(line):
         with suppress(BadInput):
             # Some bits of the last letter, and the name of the checksum, say nothing.

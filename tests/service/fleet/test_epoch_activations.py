@@ -16,6 +16,8 @@ from configtron.intake.pageloads.plan_book import OFFSETS, DrawnArm, PlanBook, W
 from configtron.model.close_records import OpenRecord
 from configtron.model.draw import draw, unit_of
 from configtron.model.errors import Refused
+from configtron.tune.drivers.kmod.abi import FLAGS
+from configtron.tune.drivers.kmod.draws import RecordReader
 from configtron.tune.plan import UNTOUCHED
 from tests.support.applied_maps import EPOCH_S, MAP, NS, START_NS, Trial
 
@@ -34,10 +36,31 @@ class Seen(NamedTuple):
     profile: str
 
 
-class Host:
-    """A host whose kernel draws or not, and whose wall clock is `skew_s` off; `seen`: its connections."""
+class Device:
+    """The device of a module that has one record."""
 
-    def __init__(self, draws: bool, skew_s: int = 20) -> None:
+    def __init__(self, now_ns: int, epoch: int, arm: int, profile: str) -> None:
+        self._fields: dict[str, int | bytes] = {
+            "flags": FLAGS["RECORD_OPEN"], "socket": 1, "arm": arm, "class_profile": 1, "family": 2,
+            "remote": PACKED + bytes(12), "local_port": 443, "remote_port": 40_000, "cookie": 7, "boot_ns": now_ns,
+            "profile": {"fast": 3, "slow": 4}[profile], "version": 1, "epoch": epoch, "band": 0, "handshake_us": 20_000,
+        }  # fmt: skip
+
+    def begin_records(self, capacity: int) -> None: ...
+
+    def profiles(self) -> dict[int, str]:
+        return {1: "near", 2: "far", 3: "fast", 4: "slow"}
+
+    def records(self) -> list[dict[str, int | bytes]]:
+        return [self._fields]
+
+
+class Host:
+    """A host whose kernel draws or not, and whose wall clock is `skew_s` off; `seen`: its connections. by_module: as
+    the module's records are read."""
+
+    def __init__(self, draws: bool, skew_s: int = 20, by_module: bool = False) -> None:
+        self.by_module = by_module
         self.draws, self.skew_s, self.now_s, self.seen = draws, skew_s, 0.0, list[Seen]()
         self.trial, self.book = Trial(draws), PlanBook(draws)
         self.kernel, self.applier = self.trial.kernel, self.trial.one
@@ -73,15 +96,17 @@ class Host:
             assert arm is not None and plan.epoch == drawing.epoch
             profile = mixes["near"].profiles[arm]
             record = record._replace(epoch=plan.epoch, class_name="near", arm=arm, profile=profile)
+            if self.by_module:
+                (record,) = RecordReader(Device(record.start_ns, plan.epoch, arm, profile)).records()  # type: ignore[arg-type]
         self.seen.append(Seen(record, self.now_s, drawing.head.version, drawing.epoch, profile))
 
     def described(self, at: int = -1) -> DrawnArm:
         return self.book.describe(self.seen[at].record, PACKED)
 
 
-@pytest.mark.parametrize("draws", [False, True])
-def test_steps_of_the_wall_clock_do_not_move_what_was_in_force(draws: bool) -> None:
-    host = Host(draws)
+@pytest.mark.parametrize(("draws", "by_module"), [(False, False), (True, False), (True, True)])
+def test_steps_of_the_wall_clock_do_not_move_what_was_in_force(draws: bool, by_module: bool) -> None:
+    host = Host(draws, by_module=by_module)
     host.load(1)
     host.until(10.0)
     host.connect()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Strategies of initial windows by stages: shadow, canary, a quarter, all, and an alarm.
+"""Strategies of initial windows by stages: shadow, canary, a quarter, all.
 
 Core, store, stages and maker are the product's; ends of connections are planned, page loads drawn by published maps.
 """
@@ -88,19 +88,6 @@ def test_strategies_reach_all_clients_by_the_gates_and_chances_stay_those_of_the
     assert world.strategies() == set(SHARES) and len(world.current.mixes) == 2
     for mix in world.current.mixes.values():
         assert {strategy_of(name): weight / WHOLE for name, weight in mix} == pytest.approx(SHARES, abs=1e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", ["canary", "all"])
-def test_harm_is_taken_back_and_all_have_default_at_once(stage: str, tmp_path: Path) -> None:
-    world = StrategiesWorld(tmp_path)
-    world.until(stage)
-    key = world.current.key
-    known = set(world.current.profiles) | {f"{name}-{window}" for name in SHARES for window in range(101)}
-    world.slower = {name: 4.0 for name in known if strategy_of(name) not in ("", "null")}
-    world.until("returned")
-    assert world.rollout().evidence[-1].why == "alarm" and world.strategies() == set()
-    assert world.current.key != key
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from configtron.db.fleet import FleetStore
+from configtron.db.tuning import Tuning
 from configtron.fleet.messages import AgentHello, batch_frame, encode_rows, frame
 from configtron.learner.chance import seeded
 from configtron.learner.map_making import MapOptions
@@ -26,8 +27,12 @@ from configtron.learner.staged_mixes import NOTHING_STAGED, apart, staged_map, v
 from configtron.learner.state import decode
 from configtron.model.errors import BadInput, Unwritten
 from configtron.model.fleet import MOST_ARMS, WHOLE, FleetMap, OutcomeRow
+from configtron.model.nouns import Profile
 from configtron.service.fleet import enrolment
-from configtron.service.fleet.manager import LOCK_PATIENCE_S
+from configtron.service.fleet.learner_main import made_by
+from configtron.service.fleet.learner_process import LearnerRecipe
+from configtron.service.fleet.makers import chosen_maker
+from configtron.service.fleet.manager import LOCK_PATIENCE_S, ManagerOptions
 from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.service.fleet.stages import ROLLOUT, STAGES, StageOptions, switch_plan
@@ -294,6 +299,16 @@ def test_stages_need_a_holdback_and_whole_blocks() -> None:
     with pytest.raises(BadInput, match="stage-clients"):
         StageOptions(1)
     assert StageOptions(stages=False).made(b"k", none, MapOptions()) is None
+
+
+@pytest.mark.parametrize("staged", [True, False])
+def test_how_a_process_makes_maps_says_whether_they_are_staged(tmp_path: Path, staged: bool) -> None:
+    with Tuning(tmp_path / "m.db") as tuning:
+        tuning.set_profiles([Profile("fast", (("initcwnd", 20),))])
+    options = ManagerOptions(tmp_path / "m.db", tmp_path / "keys")
+    recipe = chosen_maker(options, None, "mab_nc", StageOptions(stages=staged))
+    assert isinstance(recipe, LearnerRecipe) and recipe.staged == staged
+    assert (made_by(recipe.maker)(recipe.database, {**recipe.arguments})[1] is not None) == staged
 
 
 def test_versions_that_do_nothing_raise_alarms_and_claims_as_rarely_as_stated(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from configtron.fleet.manager_session import ManagerRemark, ManagerSession
-from configtron.fleet.messages import MOST_REFUSED, AgentHello, BoundForm, ReachForm, frame, refused_count
+from configtron.fleet.messages import MOST_REFUSED, AgentHello, SpanForm, frame, refused_count
 from configtron.intake.end_reports import EndReports, state_of
 from configtron.intake.pageloads.plan_book import DrawnArm, PlanBook
 from configtron.learner.window_classes import RESUME, SHARES, PathClass, mix_of
@@ -23,8 +23,8 @@ from tests.support.end_state_records import record
 
 FAR = PathClass((0, 20, 15, 25, 20), 320, 80.0)
 PREFIX, CLIENTS = "198.51.100.0/24", [f"198.51.100.{at}" for at in range(256)]
-INITCWND = ReachForm("initcwnd", 1.0, 1000.0)
-RESUMES = (ReachForm("resume_cwnd", 4.0, 5e5), ReachForm("resume_rtt", 1e-3))
+INITCWND = SpanForm("initcwnd", 1.0, 1000.0)
+RESUMES = (SpanForm("resume_cwnd", 4.0, 5e5), SpanForm("resume_rtt", 1e-3))
 
 
 def strategies(shares: dict[str, float] = SHARES) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def test_it_is_named_and_no_refusal_of_the_map() -> None:
     ({"a": (INITCWND, *RESUMES), "b": (INITCWND,)}, ""), ({"a": (INITCWND,), "b": (INITCWND,)}, "agent a"),
     ({"a": (INITCWND, *RESUMES), "b": ()}, ""), ({"a": (), "b": (INITCWND,)}, ""),
 ])  # fmt: skip
-def test_a_manager_bars_what_no_driver_has(hellos: dict[str, tuple[ReachForm, ...]], why: str) -> None:
+def test_a_manager_bars_what_no_driver_has(hellos: dict[str, tuple[SpanForm, ...]], why: str) -> None:
     limits = {name: limits_of_hello(AgentHello("x", "1", reaches=reaches)) for name, reaches in hellos.items()}
     resumes = FAR.profiles[RESUME]
     assert barred_by(limits, resumes, True).startswith(why) and bool(barred_by(limits, resumes, True)) == bool(why)
@@ -130,6 +130,6 @@ def test_a_manager_bars_what_no_driver_has(hellos: dict[str, tuple[ReachForm, ..
     # what is not optional is barred by one, and so is what an operator's bound or the guard refuses
     paced = Profile("paced", (("pacing", "fq"),))
     assert bool(barred_by(limits, paced)) == any(hellos.values())
-    bounded = AgentHello("x", "1", reaches=(INITCWND, *RESUMES), bounds=(BoundForm("resume_cwnd", 4.0, 100.0),))
+    bounded = AgentHello("x", "1", reaches=(INITCWND, *RESUMES), bounds=(SpanForm("resume_cwnd", 4.0, 100.0),))
     assert "agent c" in barred_by(limits | {"c": limits_of_hello(bounded)}, resumes)
     assert barred_by(limits, PathClass((0,) * 5, 1280, 80.0).profiles[RESUME])

