@@ -9,12 +9,13 @@ import signal
 import types
 import typing
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from importlib import import_module
 from inspect import isfunction
 from math import inf, nan
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -67,7 +68,7 @@ def bad_of(kind: Any, files: Files) -> tuple[Any, ...]:
         return tuple(value for one in inner for value in bad_of(one, files))
     if origin is tuple or origin is not None and "Sequence" in str(origin):
         return tuple((value,) for value in bad_of(inner[0], files)) if inner else ()
-    if kind is Path:
+    if isinstance(kind, type) and issubclass(kind, Path):
         return files.bad
     if kind is bytes:
         return (b"", b"\0\1", b"PK\x03\x04")
@@ -83,16 +84,25 @@ def altered(options: Any, files: Files) -> Iterator[tuple[str, Call]]:
             yield about, lambda name=field.name, value=value: replace(options, **{name: value})
 
 
-def with_options(function: Callable[[Any], object], options: Any, files: Files) -> Iterator[tuple[str, Call]]:
-    """The function with each of the altered options."""
-    for about, make in altered(options, files):
-        yield about, lambda make=make: used(function(make()))
+class Fresh(NamedTuple):
+    """A good value that each call needs anew."""
+
+    make: Callable[[], Any]
 
 
-def with_values(function: Callable[[Any], object], kind: Any, files: Files) -> Iterator[tuple[str, Call]]:
-    """The function with each bad value of a type."""
-    for value in bad_of(kind, files):
-        yield repr(value)[:80], lambda value=value: used(function(value))
+def now(value: Any) -> Any:
+    return value.make() if isinstance(value, Fresh) else value
+
+
+def varied(files: Files, function: Callable[..., object], /, **good: Any) -> Iterator[tuple[str, Call]]:
+    """The function with each argument in turn a bad value of its type, options field by field; the others are good."""
+    for name, value in good.items():
+        kind = now(value)
+        of_type = bad_of(tuple[type(kind[0])] if isinstance(kind, tuple) else type(kind), files)  # type: ignore[misc]
+        plain = ((repr(bad)[:80], lambda bad=bad: bad) for bad in of_type)
+        for about, make in altered(kind, files) if is_dataclass(kind) else plain:
+            yield about, lambda name=name, make=make: used(function(**{
+                one: make() if one == name else now(other) for one, other in good.items()}))  # fmt: skip
 
 
 def used(found: object) -> None:
@@ -104,14 +114,23 @@ def used(found: object) -> None:
         list(found)
 
 
-def of_campaign(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
-    probe = campaign.ProbeOptions(words=("127.0.0.1",))
-    stop = {"cancelled": lambda: True}
-    resolving = campaign.ResolveOptions(probe, files.new())
+Calls = dict[str, Iterator[tuple[str, Call]]]
+Vary = Callable[..., Iterator[tuple[str, Call]]]
+# A good path is never used: only what is no path, or none that can be, is handed in.
+ANY = Path("any")
+STOP: dict[str, Any] = {"cancelled": lambda: True}
 
-    def on_store(function: Callable[[Any], object]) -> object:
-        with campaign.open_runs(files.runs) as store:
-            return used(function(store))
+
+def of_campaign(files: Files, vary: Vary) -> Calls:
+    probe, new = campaign.ProbeOptions(words=("127.0.0.1",)), Fresh(files.new)
+    of_options = ("planned", "vantages_of", "blocklist_of", "calls_each")
+
+    def on_store(function: Callable[..., object]) -> Iterator[tuple[str, Call]]:
+        def call(number: int) -> object:
+            with campaign.open_runs(files.runs) as store:
+                return used(function(store, number))
+
+        return vary(call, number=1)
 
     def write(options: campaign.ProbeOptions) -> object:
         return campaign.write_run(options, campaign.RunResult(1, "done", files.folder), files.runs, color=False)
@@ -122,218 +141,169 @@ def of_campaign(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
             store.record(number, sample_results.run())
             return campaign.export_parquet(store, store.run(number), folder)
 
-    return {
-        "run": itertools.chain(
-            with_options(lambda options: campaign.run(options, files.new(), **stop), probe, files),
-            with_values(lambda db: campaign.run(probe, db, **stop), Path, files),
-        ),
-        "planned": with_options(campaign.planned, probe, files),
-        "planned_targets": with_options(lambda options: campaign.planned_targets(options, str), probe, files),
-        "vantages_of": with_options(campaign.vantages_of, probe, files),
-        "blocklist_of": with_options(campaign.blocklist_of, probe, files),
-        "calls_each": with_options(campaign.calls_each, probe, files),
-        "read_template": with_values(campaign.read_template, Path, files),
-        "parse_conditions": with_values(campaign.parse_conditions, tuple[str, ...], files),
-        "open_runs": with_values(campaign.open_runs, Path, files),
-        "find_run": with_values(lambda n: on_store(lambda store: campaign.find_run(store, n)), int, files),
-        "score_run": with_values(lambda n: on_store(lambda store: campaign.score_run(store, n)), int | None, files),
-        "changes": with_values(lambda n: on_store(lambda store: campaign.changes(store, n, n)), int, files),
-        "locked": with_values(lambda path: campaign.locked(path, 1), Path, files),
-        "write_run": with_options(write, probe, files),
-        "merge": itertools.chain(
-            with_options(lambda how: campaign.merge(how, files.new()), campaign.MergeOptions((files.runs,)), files),
-            with_values(lambda path: campaign.merge(campaign.MergeOptions((path,)), files.new()), Path, files),
-            with_values(lambda db: campaign.merge(campaign.MergeOptions((files.runs,)), db), Path, files),
-        ),
-        "export_parquet": with_values(parquet, Path, files),
-        "resolve_targets": with_options(campaign.resolve_targets, resolving, files),
-        "campaign_cost": with_options(campaign.campaign_cost, campaign.PlanOptions(10), files),
+    return {name: vary(getattr(campaign, name), options=probe) for name in of_options} | {
+        "run": vary(partial(campaign.run, **STOP), options=probe, db=new),
+        "planned_targets": vary(partial(campaign.planned_targets, write=str), options=probe),
+        "read_template": vary(campaign.read_template, path=ANY),
+        "parse_conditions": vary(campaign.parse_conditions, texts=("",)),
+        "open_runs": vary(campaign.open_runs, db=ANY),
+        "find_run": on_store(campaign.find_run),
+        "score_run": on_store(campaign.score_run),
+        "changes": on_store(lambda store, number: campaign.changes(store, number, number)),
+        "locked": vary(partial(campaign.locked, number=1), folder=ANY),
+        "write_run": vary(write, options=probe),
+        "merge": vary(campaign.merge, options=campaign.MergeOptions((files.runs,)), db=new),
+        "export_parquet": vary(parquet, folder=ANY),
+        "resolve_targets": vary(campaign.resolve_targets, options=campaign.ResolveOptions(probe, files.new())),
+        "campaign_cost": vary(campaign.campaign_cost, options=campaign.PlanOptions(10)),
     }
 
 
-def of_capture(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
-    def to(db: Path | None = None) -> capture.Outputs:
-        return capture.Outputs(db or files.new(), cancelled=lambda: True)
+def of_capture(files: Files, vary: Vary) -> Calls:
+    to = Fresh(lambda: capture.Outputs(files.new(), **STOP))
 
     def watch_of(number: int) -> object:
         with capture.open_watches(files.runs) as store:
             return capture.find_watch(store, number)
 
-    live = capture.LiveOptions("lo", span_s=0.01)
-    sockets = capture.SocketOptions(span_s=0.01)
-    recording = str(RECORDING)
+    def reading(name: Path | str, keylog: Path | None = None) -> object:
+        return capture.CaptureReading((str(name),), keylog=keylog).connections()
+
+    def into(watch: Callable[..., object], options: Any) -> Iterator[tuple[str, Call]]:
+        yield from vary(lambda options: watch(options, to.make()), options=options)
+        yield from vary(lambda db: watch(options, capture.Outputs(db, **STOP)), db=ANY)
+
     return {
         "CaptureReading": itertools.chain(
-            with_values(lambda path: capture.CaptureReading((str(path),)).connections(), Path, files),
-            with_values(lambda path: capture.CaptureReading((recording,), keylog=path).connections(), Path, files),
-            with_values(lambda name: capture.CaptureReading((name,)).connections(), str, files),
+            vary(reading, name=ANY), vary(reading, name=""), vary(partial(reading, str(RECORDING)), keylog=ANY)
         ),
-        "connection_forms": with_values(lambda path: capture.connection_forms(str(path)), Path, files),
-        "open_watches": with_values(capture.open_watches, Path, files),
-        "find_watch": with_values(watch_of, int, files),
-        "watch_interface": itertools.chain(
-            with_options(lambda options: capture.watch_interface(options, to()), live, files),
-            with_values(lambda db: capture.watch_interface(live, to(db)), Path, files),
-        ),
-        "watch_sockets": itertools.chain(
-            with_options(lambda options: capture.watch_sockets(options, to()), sockets, files),
-            with_values(lambda db: capture.watch_sockets(sockets, to(db)), Path, files),
-        ),
+        "connection_forms": vary(lambda path: capture.connection_forms(str(path)), path=ANY),
+        "open_watches": vary(capture.open_watches, db=ANY),
+        "find_watch": vary(watch_of, number=1),
+        "watch_interface": into(capture.watch_interface, capture.LiveOptions("lo", span_s=0.01)),
+        "watch_sockets": into(capture.watch_sockets, capture.SocketOptions(span_s=0.01)),
     }
 
 
-def of_learning(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
+def of_learning(files: Files, vary: Vary) -> Calls:
     db = files.learned
+    of_options = {
+        "evaluate": learning.EvaluateOptions(db, ("mab_nc",)),
+        "explain": learning.ExplainOptions(db, "192.0.2.7"),
+        "export": learning.ExportOptions(db),
+        "train_initial": learning.InitialOptions(files.new()),
+        "predict_initial": learning.WindowsOptions(db, "192.0.2.1"),
+        "evaluate_initial": learning.HitOptions(db),
+    }
 
-    def load(options: Any, data: bytes = CSV.encode()) -> object:
+    def load(options: Any, data: bytes) -> object:
         return learning.import_file(io.BytesIO(data), "x.csv", options)
 
-    def taught(**options: Any) -> object:
-        return learning.run(learning.LearnOptions(db, policy="mab_nc", fresh=True, **options))
+    def taught(options: learning.PolicyOptions) -> object:
+        return learning.run(learning.LearnOptions(db, policy="mab_nc", fresh=True, policy_options=options))
 
     def no_lab() -> Any:
         raise Missing("no lab here")
 
-    making = learning.PolicyOptions(classes="2")
-    return {
-        "import_file": itertools.chain(
-            with_options(load, learning.ImportOptions(files.new()), files),
-            with_values(lambda data: load(learning.ImportOptions(files.new()), data), bytes, files),
-        ),
+    return {name: vary(getattr(learning, name), options=options) for name, options in of_options.items()} | {
+        "import_file": vary(load, options=Fresh(lambda: learning.ImportOptions(files.new())), data=CSV.encode()),
         "run": itertools.chain(
-            with_options(learning.run, learning.LearnOptions(db, policy="mab_nc"), files),
-            with_options(lambda how: taught(policy_options=how), making, files),
+            vary(learning.run, options=learning.LearnOptions(db, policy="mab_nc")),
+            vary(taught, options=learning.PolicyOptions(classes="2")),
         ),
-        "evaluate": with_options(learning.evaluate, learning.EvaluateOptions(db, ("mab_nc",)), files),
-        "explain": with_options(learning.explain, learning.ExplainOptions(db, "192.0.2.7"), files),
-        "export": with_options(learning.export, learning.ExportOptions(db), files),
-        "status": with_values(learning.status, Path, files),
-        "drop": itertools.chain(
-            with_values(lambda path: learning.drop(path, "x"), Path, files),
-            with_values(lambda name: learning.drop(db, name), str, files),
+        "status": vary(learning.status, db=ANY),
+        "drop": vary(learning.drop, db=db, name="x"),
+        "knobs_of_policy": vary(learning.knobs_of_policy, db=db, name="x"),
+        "train_indigo": vary(
+            partial(learning.train_indigo, make_flows=no_lab), options=learning.IndigoOptions(files.new())
         ),
-        "knobs_of_policy": itertools.chain(
-            with_values(lambda path: learning.knobs_of_policy(path, "x"), Path, files),
-            with_values(lambda name: learning.knobs_of_policy(db, name), str, files),
-        ),
-        "train_initial": with_options(learning.train_initial, learning.InitialOptions(files.new()), files),
-        "predict_initial": with_options(learning.predict_initial, learning.WindowsOptions(db, "192.0.2.1"), files),
-        "train_indigo": with_options(
-            lambda how: learning.train_indigo(how, make_flows=no_lab), learning.IndigoOptions(files.new()), files
-        ),
-        "show_indigo": with_values(learning.show_indigo, Path, files),
-        "evaluate_initial": with_options(learning.evaluate_initial, learning.HitOptions(db), files),
+        "show_indigo": vary(learning.show_indigo, folder=ANY),
         # A study that is none: no guest is started.
-        "fill": with_options(
-            lambda options: learning.fill(options, lambda event: None),
-            learning.MeasureOptions(files.new(), study="nope"), files,
+        "fill": vary(
+            partial(learning.fill, progress=lambda event: None),
+            options=learning.MeasureOptions(files.new(), study="nope"),
         ),
-    }  # fmt: skip
-
-
-def of_lease(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
-    options = lease.LeaseOptions(files.tuned, driver="memory")
-
-    def new() -> Path:
-        lease.set_profile(path := files.new(), "web", ["initcwnd=20"])
-        return path
-
-    def on(function: Callable[..., object]) -> Iterator[tuple[str, Call]]:
-        return with_options(function, options, files)
-
-    def at(function: Callable[..., object]) -> Iterator[tuple[str, Call]]:
-        """With options altered, their place too."""
-        yield from on(function)
-        yield from with_options(lambda place: function(replace(options, place=place)), Place(), files)
-
-    def of_name(function: Callable[..., object]) -> Iterator[tuple[str, Call]]:
-        yield from with_values(lambda name: function(new(), name), str, files)
-        yield from with_values(lambda path: function(path, "x"), Path, files)
-
-    rules = Rules({"web": Profile("web", (("initcwnd", 20),))}, {"192.0.2.0/24": "web"}, "")
-    return {
-        "plan": at(lease.plan),
-        "apply": itertools.chain(
-            at(lambda how: lease.apply(how, lease_s=0.0)),
-            with_values(lambda s: lease.apply(options, lease_s=s), float, files),
-        ),
-        "rollback": on(lease.rollback),
-        "keep": on(lease.keep),
-        "status": on(lease.status),
-        "verify": at(lease.verify),
-        "recover": on(lease.recover),
-        "reapply": on(lease.reapply),
-        "watch": itertools.chain(
-            on(lambda how: lease.watch(how, lambda events: None, stop=lambda: True)),
-            with_values(lambda s: lease.watch(options, lambda events: None, stop=lambda: True, span_s=s), float, files),
-        ),
-        "Profiles": itertools.chain(
-            on(lease.Profiles), with_values(lambda s: lease.Profiles(options, lease_s=s), float, files)
-        ),
-        "export": itertools.chain(
-            at(lambda how: lease.export(how, "iproute2")),
-            with_values(lambda form: lease.export(options, form), str, files),
-        ),
-        "set_profile": itertools.chain(
-            of_name(lambda path, name: lease.set_profile(path, name, ["initcwnd=20"])),
-            with_values(lambda word: lease.set_profile(new(), "web", [word]), str, files),
-            with_values(lambda word: lease.set_profile(new(), "web", [], dropped=[word]), str, files),
-            with_values(lambda word: lease.set_profile(new(), "web", [f"initcwnd={word}"]), str, files),
-        ),
-        "drop_profile": of_name(lease.drop_profile),
-        "set_prefixes": itertools.chain(
-            of_name(lambda path, name: lease.set_prefixes(path, {name: "web"})),
-            with_values(lambda name: lease.set_prefixes(new(), {"192.0.2.0/24": name}), str, files),
-            with_values(lambda name: lease.set_prefixes(new(), {"default": name}), str, files),
-        ),
-        "drop_prefixes": of_name(lambda path, name: lease.drop_prefixes(path, [name])),
-        "profile_of": with_values(lambda address: lease.profile_of(rules, address), str, files),
-        "acknowledge": of_name(lambda path, one: lease.acknowledge(path, [one])),
-        "unacknowledge": of_name(lambda path, one: lease.unacknowledge(path, [one])),
-        "acknowledged": with_values(lease.acknowledged, Path, files),
-        "history": with_values(lease.history, Path, files),
-        "unfreeze": of_name(lambda path, one: lease.unfreeze(path, [one])),
-        "wanted": with_values(lease.wanted, Path, files),
-        "read_prefixes": with_values(lambda line: lease.read_prefixes([line], "x"), str, files),
-        "import_prefixes": itertools.chain(
-            with_values(lambda line: lease.import_prefixes(new(), [line], "x"), str, files),
-            with_values(lambda db: lease.import_prefixes(db, ["192.0.2.0/24 web"], "x"), Path, files),
-        ),
-        "absent_namespace": with_options(lease.absent_namespace, Place(), files),
-        "examine": with_options(lambda place: lease.knobs(lease.examine(place)), Place(), files),
     }
 
 
-def of_replay(files: Files) -> dict[str, Iterator[tuple[str, Call]]]:
+def of_lease(files: Files, vary: Vary) -> Calls:
+    options = lease.LeaseOptions(files.tuned, driver="memory")
+
+    def made() -> Path:
+        lease.set_profile(path := files.new(), "web", ["initcwnd=20"])
+        return path
+
+    new = Fresh(made)
+
+    def at(function: Callable[..., object], **more: Any) -> Iterator[tuple[str, Call]]:
+        """With options altered, their place too."""
+        yield from vary(function, options=options, **more)
+        yield from vary(lambda place: function(replace(options, place=place), **more), place=Place())
+
+    def with_word(function: Callable[[Any, str], object]) -> Iterator[tuple[str, Call]]:
+        return vary(lambda db, word: function(db, word), db=new, word="x")
+
+    def watch(options: lease.LeaseOptions, span_s: float | None = None) -> None:
+        lease.watch(options, lambda events: None, stop=lambda: True, span_s=span_s)
+
+    rules = Rules({"web": Profile("web", (("initcwnd", 20),))}, {"192.0.2.0/24": "web"}, "")
+    of_options = ("rollback", "keep", "status", "recover", "reapply")
+    of_database = ("acknowledged", "history", "wanted")
+    return (
+        {name: vary(getattr(lease, name), options=options) for name in of_options}
+        | {name: vary(getattr(lease, name), database=ANY) for name in of_database}
+        | {
+            "plan": at(lease.plan),
+            "verify": at(lease.verify),
+            "apply": at(lease.apply, lease_s=0.0),
+            "export": at(lease.export, form="iproute2"),
+            "watch": itertools.chain(vary(watch, options=options), vary(partial(watch, options), span_s=0.0)),
+            "Profiles": vary(lease.Profiles, options=options, lease_s=10.0),
+            "set_profile": itertools.chain(
+                with_word(lambda db, name: lease.set_profile(db, name, ["initcwnd=20"])),
+                vary(lambda word: lease.set_profile(made(), "web", [word]), word=""),
+                vary(lambda word: lease.set_profile(made(), "web", [], dropped=[word]), word=""),
+                vary(lambda word: lease.set_profile(made(), "web", [f"initcwnd={word}"]), word=""),
+            ),
+            "drop_profile": with_word(lease.drop_profile),
+            "set_prefixes": itertools.chain(
+                with_word(lambda db, name: lease.set_prefixes(db, {name: "web"})),
+                vary(lambda name: lease.set_prefixes(made(), {"192.0.2.0/24": name}), name=""),
+                vary(lambda name: lease.set_prefixes(made(), {"default": name}), name=""),
+            ),
+            "drop_prefixes": with_word(lambda db, name: lease.drop_prefixes(db, [name])),
+            "profile_of": vary(partial(lease.profile_of, rules), address=""),
+            "acknowledge": with_word(lambda db, one: lease.acknowledge(db, [one])),
+            "unacknowledge": with_word(lambda db, one: lease.unacknowledge(db, [one])),
+            "unfreeze": with_word(lambda db, one: lease.unfreeze(db, [one])),
+            "read_prefixes": vary(lambda line: lease.read_prefixes([line], "x"), line=""),
+            "import_prefixes": vary(
+                lambda db, line: lease.import_prefixes(db, [line], "x"), db=new, line="192.0.2.0/24 web"
+            ),
+            "absent_namespace": vary(lease.absent_namespace, place=Place()),
+            "examine": vary(lambda place: lease.knobs(lease.examine(place)), place=Place()),
+        }
+    )
+
+
+def of_replay(files: Files, vary: Vary) -> Calls:
+    new, packets = Fresh(files.new), partial(replay.replay_packets, **STOP)
     sessions = replay.SessionOptions(("mab_nc",), count=300, classes=2)
-
-    def replayed(options: replay.SessionOptions) -> object:
-        return replay.replay_sessions(options, files.new(), cancelled=lambda: True)
-
     return {
         "replay_packets": itertools.chain(
-            with_options(
-                lambda how: replay.replay_packets(how, files.runs, cancelled=lambda: True),
-                replay.PacketOptions((RECORDING,)), files,
-            ),
-            with_values(lambda db: replay.replay_packets(replay.PacketOptions(run=1), db), Path, files),
+            vary(partial(packets, db=files.runs), options=replay.PacketOptions((RECORDING,))),
+            vary(partial(packets, replay.PacketOptions(run=1)), db=ANY),
         ),
-        "adopt": with_values(lambda path: replay.adopt([path]), Path, files),
-        "adopt_in": with_values(lambda path: replay.adopt_in([path]), Path, files),
-        "captures_in": with_values(replay.captures_in, Path, files),
-        "replay_sessions": itertools.chain(
-            with_options(replayed, sessions, files),
-            with_values(lambda db: replay.replay_sessions(sessions, db, cancelled=lambda: True), Path, files),
-        ),
-        "resume_sessions": itertools.chain(
-            with_values(replay.resume_sessions, Path, files),
-            with_values(lambda number: replay.resume_sessions(files.new(), number), str, files),
-        ),
-        "export_world": with_values(lambda name: replay.export_world([], name, lambda text: None), str, files),
-    }  # fmt: skip
+        "adopt": vary(replay.adopt, captures=(ANY,)),
+        "adopt_in": vary(replay.adopt_in, files=(ANY,)),
+        "captures_in": vary(replay.captures_in, folder=ANY),
+        "replay_sessions": vary(partial(replay.replay_sessions, **STOP), options=sessions, db=new),
+        "resume_sessions": vary(replay.resume_sessions, db=new, number="last"),
+        "export_world": vary(lambda path: replay.export_world([], path, lambda text: None), path=""),
+    }
 
 
-MADE: dict[str, Callable[[Files], dict[str, Iterator[tuple[str, Call]]]]] = {
+MADE: dict[str, Callable[[Files, Vary], Calls]] = {
     "campaign": of_campaign, "capture": of_capture, "learning": of_learning, "lease": of_lease, "replay": of_replay,
 }  # fmt: skip
 # Functions that take only what another of these returned, or nothing.
@@ -344,6 +314,11 @@ OF_RESULTS = {
     "lease": {"driver_names", "knobs"},
     "replay": set(),
 }
+
+
+def calls_of(package: str, folder: Path) -> Calls:
+    files = Files(folder)
+    return MADE[package](files, partial(varied, files))
 
 
 def run_out(number: int, frame: object) -> None:
@@ -369,7 +344,7 @@ def outcome(call: Call) -> str:
 def test_every_function_is_called(package: str, tmp_path: Path) -> None:
     module = import_module(f"configtron.service.{package}")
     public = {name for name in module.__all__ if isfunction(getattr(module, name))}
-    called = {name for name in MADE[package](Files(tmp_path)) if isfunction(getattr(module, name))}
+    called = {name for name in calls_of(package, tmp_path) if isfunction(getattr(module, name))}
     assert called | OF_RESULTS[package] == public
 
 
@@ -382,7 +357,7 @@ def test_an_error_is_one_of_ours_and_of_one_line(package: str, tmp_path: Path, m
     try:
         found = [
             f"{name}: {about}: {what}"
-            for name, calls in MADE[package](Files(tmp_path)).items()
+            for name, calls in calls_of(package, tmp_path).items()
             for about, call in calls
             if (what := outcome(call))
         ]

@@ -33,7 +33,7 @@ from configtron.intake.outcome_formats import objects, outcomes
 from configtron.learner.logged import Logged, logged_of
 from configtron.model.bounds import check_choice, check_number, check_texts
 from configtron.model.choices import OUTCOME_SOURCES
-from configtron.model.counting import count_of
+from configtron.model.counting import count_are, count_of
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Context, Outcome, Profile
 from configtron.model.records import canonical
@@ -134,12 +134,7 @@ def _keep(options: ImportOptions, about: str, batches: Iterator[Logged], progres
             before = f"; {count_of(kept, 'outcome')} before it {are} kept as log {log}" if kept else ""
             raise BadInput(f"{error}{before}") from error
         except KeyboardInterrupt:
-            notice(
-                progress,
-                f"log {log}: {count_of(kept, 'outcome')} {'is' if kept == 1 else 'are'} kept"
-                if kept
-                else "nothing is kept",
-            )
+            notice(progress, f"log {log}: {count_are(kept, 'outcome')} kept" if kept else "nothing is kept")
             raise
     return log, kept
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from configtron.db.outcomes import Learner, LogRow, Outcomes
@@ -12,14 +12,6 @@ from configtron.learner.saved import Safety, classes_in, features_in, recipe_of,
 from configtron.linux.xdg import elsewhere
 from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput
-
-
-@dataclass(frozen=True, slots=True)
-class Metered:
-    """A log, and what it measured."""
-
-    log: LogRow
-    metric: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +32,10 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a database has; all empty where there is none. not_taught: page loads that do not teach, by reason."""
+    """What a database has; all empty where there is none. logs: each with what it measured; not_taught: page loads that
+    do not teach, by reason."""
 
-    logs: tuple[Metered, ...] = ()
+    logs: tuple[tuple[LogRow, str], ...] = ()
     learners: tuple[Reader, ...] = ()
     not_taught: Mapping[str, int] = field(default_factory=dict)
 
@@ -64,23 +57,23 @@ def status(db: Path) -> Status:
     if not db.is_file():
         return Status()
     with Outcomes(db, read_only=True) as store:
-        logs = tuple(Metered(log, store.metric_of(log.id)) for log in store.logs())
+        logs = tuple((log, store.metric_of(log.id)) for log in store.logs())
         return Status(logs, tuple(_readers(store)), store.not_taught())
 
 
 def _readers(store: Outcomes) -> Iterator[Reader]:
     for one in store.learners():
-        plain = Reader(one, store.metric_of(one.log) if one.log < 0 else "", store.count(one.log, one.position))
-        yield _known(plain)
+        metric = store.metric_of(one.log) if one.log < 0 else ""
+        yield _known(Reader(one, metric, store.count(one.log, one.position)))
 
 
 def _known(plain: Reader) -> Reader:
     """Add what the policy's state says; of another version, the error: the others and the logs are shown even so."""
-    one, classes, splits = plain.learner, None, None
+    one, known = plain.learner, plain
     try:
         classes, splits = classes_in(one.state)
-        features, aside = features_in(one.recipe), set_aside_in(one.state)
-        safety = safety_in(one.state, recipe_of(one.recipe))
+        known = replace(plain, classes=classes, splits=splits)
+        return replace(known, features=features_in(one.recipe), set_aside=set_aside_in(one.state),
+                       safety=safety_in(one.state, recipe_of(one.recipe)))  # fmt: skip
     except BadInput as error:
-        return Reader(one, plain.metric, plain.waiting, str(error), classes, splits)
-    return Reader(one, plain.metric, plain.waiting, "", classes, splits, features, aside, safety)
+        return replace(known, error=str(error))

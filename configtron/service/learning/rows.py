@@ -67,7 +67,7 @@ OF = {
 
 def state_rows(found: Status) -> list[Row]:
     """Return a row a log of outcomes, and a row a policy that learns."""
-    return [*(_log_row(one.log, one.metric) for one in found.logs), *map(_reader_row, found.learners)]
+    return [*(_log_row(*one) for one in found.logs), *map(_reader_row, found.learners)]
 
 
 def _log_row(log: LogRow, metric: str) -> Row:

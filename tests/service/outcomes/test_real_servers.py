@@ -9,6 +9,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -43,18 +44,24 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-@pytest.fixture
-def site(server: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[RunningOutcomes, int]]:
-    """Yield outcomes and the port of a server whose lines and connections they get."""
+@contextmanager
+def serving(server: str, folder: Path, patch: pytest.MonkeyPatch, *text: str) -> Iterator[tuple[RunningOutcomes, int]]:
+    """Yield outcomes and the port of a server whose lines and connections they get; text: of its page."""
     log, port = folder / "log", real_servers.free_port()
-    monkeypatch.setattr(real_servers, "free_port", lambda: port)
+    patch.setattr(real_servers, "free_port", lambda: port)
     source = EndedSockets((port,))
     with running_outcomes(log, source, settle_ns=SOON_NS) as outcomes:
-        with running(server, folder, log, outcomes.port) as at:
+        with running(server, folder, log, outcomes.port, *text) as at:
             # connections of the first list began before the reader, as far as it knows
             until(lambda: source._listed_ns > 0)
             yield outcomes, at
     source.close()
+
+
+@pytest.fixture
+def site(server: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[RunningOutcomes, int]]:
+    with serving(server, folder, monkeypatch) as found:
+        yield found
 
 
 def page(to: http.client.HTTPConnection, path: str = "/index.html") -> str:
@@ -137,14 +144,7 @@ def test_a_real_browser_reports_its_load(folder: Path, monkeypatch: pytest.Monke
         browser.program()
     except Missing as error:
         pytest.skip(str(error))
-    log, port = folder / "log", real_servers.free_port()
-    monkeypatch.setattr(real_servers, "free_port", lambda: port)
-    source = EndedSockets((port,))
-    with (
-        running_outcomes(log, source, settle_ns=SOON_NS) as outcomes,
-        running("nginx", folder, log, outcomes.port, SCRIPT_PAGE),
-    ):
-        until(lambda: source._listed_ns > 0)
+    with serving("nginx", folder, monkeypatch, SCRIPT_PAGE) as (outcomes, port):
         with browser.Browser([], {}, http="http/1.1", netns="") as chromium:
             target = chromium._call("Target.createTarget", {"url": "about:blank"})["targetId"]
             session = chromium._call("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
@@ -160,4 +160,3 @@ def test_a_real_browser_reports_its_load(folder: Path, monkeypatch: pytest.Monke
     counts = outcomes.counts()
     assert (counts["accepted"], counts["beacons"]) == (1, 2), "at the load event, and again when the page was closed"
     assert counts["again"] + counts["used-token"] == 1
-    source.close()
