@@ -82,13 +82,25 @@ def chat(count: int = 1, size: int = 20_000) -> list[int]:
     return ports
 
 
+def ended(process: subprocess.Popen[str], number: signal.Signals = signal.SIGINT) -> tuple[str, str]:
+    process.send_signal(number)
+    return process.communicate(timeout=PATIENCE_S)
+
+
+@contextmanager
+def open_connection() -> Iterator[None]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        with socket.create_connection(listener.getsockname()) as client, listener.accept()[0]:
+            client.sendall(b"x")
+            yield
+
+
 @pytest.mark.parametrize("command", [("live", "-i", "lo", "--window", "0.3"), ("socket", "--follow")])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_reports_the_rest(tmp_path: Path, command: tuple[str, ...], number: signal.Signals) -> None:
     with running(tmp_path, *command, "-f", "jsonl") as process:
         ports = chat(3)
-        process.send_signal(number)
-        out, err = process.communicate(timeout=PATIENCE_S)
+        out, err = ended(process, number)
     assert process.returncode == INTERRUPTED and "Traceback" not in err
     *found, last = rows(out)
     servers = [one for one in found if one["local"]["port"] in ports]
@@ -185,8 +197,7 @@ def test_live_prints_connections_as_pcap_does(tmp_path: Path) -> None:
     for form in ("jsonl", "csv"):
         with running(tmp_path / form, "live", "-i", "lo", "--connections", "-f", form) as process:
             (port,) = chat()
-            process.send_signal(signal.SIGINT)
-            out, _ = process.communicate(timeout=PATIENCE_S)
+            out, _ = ended(process)
         if form == "jsonl":
             one, last = (found for found in rows(out) if found.get("server", {}).get("port", port) == port)
             assert one["schema"] == "configtron.connection/1" and one["file"] == "lo" and one["ended"] == "fin"
@@ -202,8 +213,7 @@ def test_filters_ports_and_time(tmp_path: Path) -> None:
     assert done.returncode == NOTHING and time.monotonic() - began >= 0.5 and done.stdout == ""
     with running(tmp_path / "other", "socket", "--follow", "--port", "1", "-f", "csv") as process:
         chat()
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=PATIENCE_S)
+        out, _ = ended(process)
     assert out.count("\n") == 1 and out.startswith("source,at,local,"), "a header, and nothing under it"
 
 
@@ -214,11 +224,8 @@ def test_files_name_network_and_device(tmp_path: Path) -> None:
     files = ("--mmdb", str(tmp_path / "a.mmdb"), "--access-log", str(log))
     with running(tmp_path, "socket", "--follow", "-f", "jsonl", *files) as process:
         log.write_text('127.0.0.1 - - [x] "GET / HTTP/1.1" 200 5 "-" "Mozilla/5.0 (iPhone) Mobile"\n')
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            with socket.create_connection(listener.getsockname()) as client, listener.accept()[0]:
-                client.sendall(b"x")
-                process.send_signal(signal.SIGINT)
-                out, _ = process.communicate(timeout=PATIENCE_S)
+        with open_connection():
+            out, _ = ended(process)
     # another program's connection may have been seen before the log had a line
     context = next(one["context"] for one in rows(out) if one["context"].get("device"))
     assert (context["asn"], context["region"], context["device"]) == (64500, "DE", "phone")
@@ -268,10 +275,8 @@ def test_without_the_privilege(tmp_path: Path) -> None:
 
     done = ran("live", "-i", "lo")
     assert done.returncode == PRIVILEGE and done.stderr.count("\n") == 1 and "CAP_NET_RAW" in done.stderr
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        with socket.create_connection(listener.getsockname()) as client, listener.accept()[0]:
-            client.sendall(b"x")
-            done = ran("socket", "-f", "jsonl")
+    with open_connection():
+        done = ran("socket", "-f", "jsonl")
     assert done.returncode == 0 and len(rows(done.stdout)) >= 3, done.stderr
 
 

@@ -105,31 +105,23 @@ def test_errors_and_ctrl_c_have_their_codes(monkeypatch: pytest.MonkeyPatch, cap
     assert capsys.readouterr().err.splitlines() == ["configtron: no", "configtron: interrupted"]
 
 
-def test_configuration_file_and_environment(
-    asked: list[ProbeOptions], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_options_are_set_by_a_file_and_the_environment(
+    asked: list[ProbeOptions], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken
 ) -> None:
-    file = tmp_path / "c.toml"
-    file.write_text('[probe.run]\nper-host-rate = 1\nseed = 9\nopt-out-file = ["/etc/opt-out"]\n')
+    """By the names that people write, also where the parameter in the code has another name, as --format has."""
+    file, capture = tmp_path / "c.toml", str(ROOT / "fixtures" / "icw" / "10" / "trace.pcapng.gz")
+    probe = 'per-host-rate = 1\nseed = 9\nopt-out-file = ["/etc/opt-out"]'
+    file.write_text(f'[probe.run]\n{probe}\n[fingerprint.pcap]\nformat = "csv"\n')
     monkeypatch.setenv("CONFIGTRON_PROBE_RUN_RATE", "5")
     run(["--config", str(file), "probe", "a.example", "--seed", "2"])
     (options,) = asked
     assert (options.host_rate_per_s, options.seed, options.rate_per_s) == (1.0, 2, 5.0)
     assert options.opt_out_files == (Path("/etc/opt-out"),)
-
-
-def test_options_are_set_by_the_names_that_people_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken
-) -> None:
-    """Also where the parameter in the code has another name, as --format has."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    capture = str(ROOT / "fixtures" / "icw" / "10" / "trace.pcapng.gz")
-    file = tmp_path / "config.toml"
-    file.write_text('[fingerprint.pcap]\nformat = "csv"\n')
-    assert run(["-q", "--config", str(file), "fingerprint", "pcap", capture]) == 0
-    assert capsys.readouterr().out.startswith("file,frame,")
-    monkeypatch.setenv("CONFIGTRON_FINGERPRINT_PCAP_FORMAT", "jsonl")
-    assert run(["-q", "--config", str(file), "fingerprint", "pcap", capture]) == 0
-    assert capsys.readouterr().out.startswith("{")
+    for form, start in (("", "file,frame,"), ("jsonl", "{")):
+        if form:
+            monkeypatch.setenv("CONFIGTRON_FINGERPRINT_PCAP_FORMAT", form)
+        assert run(["-q", "--config", str(file), "fingerprint", "pcap", capture]) == DONE
+        assert capsys.readouterr().out.startswith(start)
 
 
 def test_every_command_and_option_has_help() -> None:

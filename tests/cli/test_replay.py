@@ -139,14 +139,6 @@ def test_junit(kept: Path) -> None:
     assert int(suite_of(report)[0].get("errors", "0")) > 0
 
 
-def test_foreign_captures_are_one_clear_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    foreign = home / "other.pcap"
-    foreign.write_bytes(b"\xd4\xc3\xb2\xa1" + bytes(100))
-    assert packets(foreign) == USAGE
-    printed = capsys.readouterr().err
-    assert printed.count("\n") == 1 and "no script" in printed and f"configtron fingerprint pcap {foreign}" in printed
-
-
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("cut", [1, 30, 300, -9])
 def test_broken_files_are_one_clear_line(kept: Path, capsys: pytest.CaptureFixture[str], cut: int, jobs: int) -> None:
@@ -301,7 +293,10 @@ def capture(home: Path) -> Path:
 
 
 def test_any_capture_becomes_a_fixture(capture: Path, capsys: Spoken) -> None:
-    assert packets(capture) == USAGE and "--adopt" in capsys.readouterr().err
+    assert packets(capture) == USAGE
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "no script" in err and "--adopt" in err
+    assert f"configtron fingerprint pcap {capture}" in err
     assert packets("--adopt", capture) == DONE
     assert capsys.readouterr().err == f"replay: kept as what is expected: {expected_of(capture)} (4 connections)\n"
     lines = [json.loads(line) for line in expected_of(capture).read_text().splitlines()]

@@ -16,7 +16,8 @@ from click.shell_completion import ShellComplete
 from configtron.cli.outermost import run
 from configtron.cli.root import root
 from configtron.db.store import Store
-from configtron.model.errors import DONE
+from configtron.model.checks import DOCTOR_COLUMNS
+from configtron.model.errors import CONDITION, DONE
 from configtron.service.campaign.tally import RunTally
 from tests.support.learn_command import Typed
 
@@ -92,6 +93,12 @@ def test_lists_speak_every_form(words: tuple[str, ...], schema: str, first: tupl
     assert rows[0][name] == plain[0].split("\t")[0] == (value or plain[0])
 
 
+@pytest.mark.parametrize(("form", "head"), [("table", "state check found"), ("csv", ",".join(DOCTOR_COLUMNS))])
+def test_a_doctor_has_columns_for_people_and_for_programs(form: str, head: str, capsys: Spoken) -> None:
+    assert run(["probe", "doctor", "-f", form]) in (DONE, CONDITION)
+    assert " ".join(capsys.readouterr().out.splitlines()[0].split()) == head
+
+
 def test_a_target_that_may_not_be_probed_is_no_connection_without_answer() -> None:
     shown: list[Any] = []
     tally = RunTally(1, SimpleNamespace(record=lambda *_: None), 1, shown.append)  # type: ignore[arg-type]
@@ -108,8 +115,3 @@ def test_a_target_that_may_not_be_probed_is_no_connection_without_answer() -> No
 def test_no_contact_is_needed_to_probe_this_host(target: str, noted: bool, capsys: Spoken) -> None:
     run(["probe", "--dry-run", "--allow", "127.0.0.0/8", "--allow", "192.0.2.0/24", target])
     assert ("no --contact" in capsys.readouterr().err) is noted
-
-
-def test_one_is_not_counted_in_the_plural(typed: Typed, tmp_path: Path) -> None:
-    (tmp_path / "one.jsonl").write_text('{"plt_ms": 1200}\n')
-    assert "log 1: 1 outcome\n" in typed("learn", "import", str(tmp_path / "one.jsonl"))[2]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -28,32 +28,26 @@ def run_number(_ctx: click.Context, _param: click.Parameter, value: str | None, 
     return int(value)
 
 
-def _known(value: Iterable[str], names: Collection[str]) -> tuple[str, ...]:
-    found = tuple(dict.fromkeys(value))
-    if unknown := [name for name in found if name not in names]:
-        raise click.BadParameter(f"{unknown[0]!r}; known are {', '.join(names)}")
-    return found
+def _among(names: Collection[str]) -> Callable[[object, object, str | tuple[str, ...]], tuple[str, ...]]:
+    """Return a callback that checks names: of several options, or separated by commas."""
+
+    def known(_ctx: object, _param: object, value: str | tuple[str, ...]) -> tuple[str, ...]:
+        words = value if isinstance(value, tuple) else [word.strip() for word in value.split(",") if word.strip()]
+        if unknown := [word for word in words if word not in names]:
+            raise click.BadParameter(f"{unknown[0]!r}; known are {', '.join(names)}")
+        return tuple(dict.fromkeys(words))
+
+    return known
 
 
-def known_knob(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    """Check names of parameters."""
-    return _known(value, NAMES)
-
-
-def known_fields(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...]:
-    """Check names of parameters, separated by commas."""
-    return _known((word.strip() for word in value.split(",") if word.strip()), NAMES)
+known_knob = known_fields = _among(NAMES)
+test_names = _among(TESTS)
 
 
 def check_fields(form: str, fields: Collection[str]) -> None:
     """Refuse fields that would have no effect. Errors: `BadInput`."""
     if fields and form == "jsonl":
         raise BadInput("--fields chooses the columns of flat, csv and table; a line of jsonl has every field")
-
-
-def test_names(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...]:
-    """Check names of tests, separated by commas."""
-    return _known((word.strip() for word in value.split(",") if word.strip()), TESTS)
 
 
 def sendable(_ctx: click.Context, param: click.Parameter, value: str) -> str:
