@@ -14,7 +14,7 @@ from configtron.cli.manual import contexts
 from configtron.cli.outermost import run
 from configtron.cli.output import LEARNING, TUNING
 from configtron.model.errors import USAGE
-from configtron.report.tuning import LABELS
+from configtron.report.rows import LABELS
 from configtron.service.fleet import enrolment
 from configtron.service.learning import rows as learning_rows
 from configtron.service.lease import rows as lease_rows

@@ -14,7 +14,8 @@ from configtron.cli.options import form_options
 @form_options
 def lists(name: str | None, form: str, output_file: str) -> None:
     """Show the bundled target lists; with NAME, the targets in that list."""
-    from configtron.report.files import opened, write_list
+    from configtron.report.files import opened
+    from configtron.report.rows import emit
     from configtron.service.lists import bundled, hosts_in
 
     rows: list[tuple[str, ...]]
@@ -26,4 +27,4 @@ def lists(name: str | None, form: str, output_file: str) -> None:
         if form == "table":
             out.writelines("\t".join(row) + "\n" for row in rows)
         else:
-            write_list(schema, columns, rows, form, out)
+            emit(form, columns, rows, out, schema=schema)

@@ -8,7 +8,7 @@ import sys
 from typing import TextIO
 
 from configtron.report.files import visible
-from configtron.report.tuning import write_rows
+from configtron.report.rows import emit
 from configtron.service.lease.watcher import EVENT_COLUMNS, WatchEvent
 
 log = logging.getLogger("configtron.tune")
@@ -28,6 +28,6 @@ class EventWriter:
         if self._form == "table":
             self._out.writelines(visible(event.text) + "\n" for event in events)
         else:
-            write_rows(self._form, EVENT_COLUMNS, [event.form() for event in events], self._out, header=self._header)
+            emit(self._form, EVENT_COLUMNS, [event.form() for event in events], self._out, header=self._header)
         self._header = False
         self._out.flush()
