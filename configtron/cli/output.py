@@ -58,7 +58,7 @@ def rows_to(form: str, path: str, schema: str = TUNING) -> Iterator[WriteRows]:
     Columns are those of table and CSV; JSON Lines have every field. A second table follows below an empty line; a CSV
     has one header. Errors: `BadInput`, `Unwritten`.
     """
-    from configtron.report.tuning import write_rows
+    from configtron.report.rows import emit
 
     written = False
     with opened(path) as out:
@@ -66,7 +66,7 @@ def rows_to(form: str, path: str, schema: str = TUNING) -> Iterator[WriteRows]:
         def write(columns: Sequence[str], rows: Iterable[Mapping[str, Json]]) -> None:
             nonlocal written
             out.write("\n" * (written and form == "table"))
-            write_rows(form, columns, map(_hinted, rows), out, header=not written, schema=schema)
+            emit(form, columns, map(_hinted, rows), out, header=not written, schema=schema)
             written = True
 
         yield write

@@ -8,7 +8,7 @@ from typing import TextIO
 from configtron.model.counting import count_of
 from configtron.model.records import rounded
 from configtron.probe.costs import CampaignCost
-from configtron.report.files import write_list
+from configtron.report.rows import emit
 
 # Described by `configtron/report/plan.schema.json`.
 PLAN_SCHEMA = "configtron.plan/1"
@@ -21,7 +21,7 @@ def write_cost(cost: CampaignCost, form: str, out: TextIO) -> None:
         out.writelines(f"{line}\n" for line in _lines(cost))
         return
     row = {**cost._asdict(), "hours": rounded(cost.hours), "disk_bytes": cost.disk_bytes}
-    write_list(PLAN_SCHEMA, tuple(row), [tuple(row.values())], form, out)
+    emit(form, tuple(row), [row], out, schema=PLAN_SCHEMA)
 
 
 def _lines(cost: CampaignCost) -> list[str]:

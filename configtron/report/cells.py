@@ -6,67 +6,43 @@ No median is shown as known that is not: a cell says its interval, and its flag 
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from statistics import median
 from typing import TextIO
 
-from configtron.model.records import Json, canonical, pairs_form
+from configtron.model.records import Json, pairs_form
 from configtron.model.samples import Kept
 from configtron.report.csv_columns import CELL_COLUMNS
 from configtron.report.folding import table_lines, width_of
+from configtron.report.rows import emit
 
 SCHEMA = "configtron.cell/1"
 # Flags of one condition that are named; the rest are in the lines.
 MOST_FLAGS = 3
 
 
-def form(cell: Kept) -> dict[str, Json]:
-    """A cell as a JSON object."""
-    return {
-        "schema": SCHEMA,
-        "condition": cell.condition,
-        "configuration": cell.configuration,
-        "settings": pairs_form(cell.settings),
-        "site": cell.site,
-        "median_ms": cell.verdict.median_ms,
-        "low_ms": cell.verdict.low_ms,
-        "high_ms": cell.verdict.high_ms,
-        "loads": cell.verdict.loads,
-        "flag": cell.verdict.flag,
-        "plt_ms": list(cell.plt_ms),
-        "read_back": dict(cell.read_back),
-        "provenance": cell.provenance,
-    }
-
-
 def write_cells(form: str, cells: Iterable[Kept], out: TextIO) -> None:
-    """Write cells in that form: table, jsonl or csv."""
-    {"jsonl": write_jsonl, "csv": write_csv}.get(form, write_table)(cells, out)
-
-
-def write_jsonl(cells: Iterable[Kept], out: TextIO) -> None:
-    """One JSON object a cell and line."""
-    out.writelines(canonical(form(cell)) + "\n" for cell in cells)
-
-
-def write_csv(cells: Iterable[Kept], out: TextIO) -> None:
-    """One row a cell; settings and what read back as JSON."""
-    table = csv.DictWriter(out, CELL_COLUMNS, extrasaction="ignore", lineterminator="\n")
-    table.writeheader()
-    for cell in cells:
-        row = form(cell)
-        table.writerow(row | {name: canonical(row[name]) for name in ("settings", "read_back")})
-
-
-def write_table(cells: Iterable[Kept], out: TextIO) -> None:
-    """A row a condition: cells, medians that are known, loads, and what is wrong with the rest."""
+    """Write cells in that form: jsonl, csv or a table, a row a condition: cells, medians that are known, loads, and
+    what is wrong with the rest."""
+    if form != "table":
+        emit(form, CELL_COLUMNS, map(_object, cells), out, schema=SCHEMA)
+        return
     head = ("condition", "cells", "known", "loads", "median of medians, s", "not known")
     rows = [(condition, *_row(list(group))) for condition, group in groupby(cells, key=lambda cell: cell.condition)]
     right = [name not in ("condition", "not known") for name in head]
     out.writelines(f"{line}\n" for line in table_lines([head, *rows], width_of(out), right=right))
+
+
+def _object(cell: Kept) -> dict[str, Json]:
+    verdict = cell.verdict
+    return {
+        "condition": cell.condition, "configuration": cell.configuration, "settings": pairs_form(cell.settings),
+        "site": cell.site, "median_ms": verdict.median_ms, "low_ms": verdict.low_ms, "high_ms": verdict.high_ms,
+        "loads": verdict.loads, "flag": verdict.flag, "plt_ms": list(cell.plt_ms), "read_back": dict(cell.read_back),
+        "provenance": cell.provenance,
+    }  # fmt: skip
 
 
 def _row(cells: list[Kept]) -> Iterator[str]:

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple, TextIO
 
 from configtron.fingerprint.diversity import DIFFERS, MIXED, SAME, UNDETERMINED
 from configtron.model.nouns import Observation
-from configtron.model.records import canonical, observation_form
+from configtron.model.records import Json, observation_form
 from configtron.report.lines import plain_value
+from configtron.report.rows import emit
 
 DIFF_COLUMNS = ("host", "vantage", "knob", "before", "before_grade", "after", "after_grade")
 
@@ -32,17 +32,20 @@ def write_changes(
 ) -> Counter[str]:
     """Write those that differ, of these knobs or of all; return how many parameters had each outcome."""
     counts: Counter[str] = Counter()
-    rows = csv.writer(out, lineterminator="\n")
-    if form == "csv":
-        rows.writerow(DIFF_COLUMNS)
-    for change in changes:
-        if knobs and change.knob not in knobs:
-            continue
-        counts[change.outcome] += 1
-        if change.outcome == DIFFERS and form == "csv":
-            rows.writerow(_cells(change))
-        elif change.outcome == DIFFERS:
-            out.write((_json(change) if form == "jsonl" else _text(change)) + "\n")
+
+    def differing() -> Iterator[VerdictChange]:
+        for change in changes:
+            if not knobs or change.knob in knobs:
+                counts[change.outcome] += 1
+                if change.outcome == DIFFERS:
+                    yield change
+
+    if form == "table":
+        out.writelines(map(_text, differing()))
+    else:
+        emit(
+            form, DIFF_COLUMNS, map(_cells if form == "csv" else _object, differing()), out, schema="configtron.diff/1"
+        )
     return counts
 
 
@@ -61,11 +64,11 @@ def _cells(change: VerdictChange) -> tuple[str, ...]:
 
 
 def _text(change: VerdictChange) -> str:
-    return f"{change.site}\t{change.vantage}\t{change.knob}\t{change.before.text} -> {change.after.text}"
+    return f"{change.site}\t{change.vantage}\t{change.knob}\t{change.before.text} -> {change.after.text}\n"
 
 
-def _json(change: VerdictChange) -> str:
+def _object(change: VerdictChange) -> dict[str, Json]:
     before, after = observation_form(change.before), observation_form(change.after)
     for form in (before, after):
         form.pop("trials", None)
-    return canonical({"schema": "configtron.diff/1", **change._asdict(), "before": before, "after": after})
+    return {**change._asdict(), "before": before, "after": after}

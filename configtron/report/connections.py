@@ -16,9 +16,10 @@ from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports, address
 from configtron.model.nouns import Fingerprint, Observation, Target, Vantage
 from configtron.model.records import Result
-from configtron.report import lines, tables
+from configtron.report import tables
 from configtron.report.connection_json import write_jsonl
 from configtron.report.connection_rows import HELLO_COLUMNS, SHOWN_KNOBS, tls_names, write_csv
+from configtron.report.rendering import render
 from configtron.report.tables import _table as plain_table
 from configtron.report.tables import cell
 from configtron.report.target_results import TargetResult
@@ -115,10 +116,8 @@ def write_servers(found: Iterable[ConnectionReport], form: str, out: TextIO, *, 
     servers.take(found)
     verdicts = list(servers.found())
     vantages = {"capture": Vantage("capture", "capture")}
-    if form == "jsonl":
-        lines.write_jsonl(verdicts, vantages, out)
-    elif form == "csv":
-        lines.write_csv(verdicts, vantages, out)
+    if form != "table":
+        render(verdicts, vantages, form, out)
     elif verdicts:
         tables.console(out, color=color).print(tables.overview(verdicts))
 

@@ -7,15 +7,15 @@ table. A bandwidth that is a lower bound carries its sign.
 
 from __future__ import annotations
 
-import csv
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TextIO
 
 from configtron.fingerprint.features import LOADED, Sighting
-from configtron.model.records import Json, canonical
+from configtron.model.records import Json
 from configtron.report.connections import counted
+from configtron.report.rows import emit
 
 SCHEMA, WATCH = "configtron.context/1", "configtron.watch/1"
 # Heading and width; the widest IPv6 /48 has 18 characters.
@@ -74,38 +74,31 @@ class SightingWriter:
 
     def __init__(self, kind: str, out: TextIO, *, silent: bool = False) -> None:
         self._kind, self._out, self._silent = kind, out, silent
-        self._csv = csv.writer(out, lineterminator="\n")
         self._headed = False
         self._shown = shown(shutil.get_terminal_size().columns) if out.isatty() else range(len(TABLE))
 
     def write(self, seen: Iterable[Sighting]) -> None:
         """A line each, seen at once by the reader."""
-        for one in () if self._silent else seen:
-            self._head()
-            if self._kind == "jsonl":
-                self._out.write(canonical(form(one)) + "\n")
-            elif self._kind == "csv":
-                self._csv.writerow(_row(one))
-            else:
+        if self._silent:
+            return
+        if self._kind == "table":
+            for one in seen:
+                if not self._headed:
+                    self._headed = True
+                    self._out.write(_line([name for name, _ in TABLE], self._shown))
                 self._out.write(_line(_cells(one), self._shown))
+        else:
+            rows = map(_row if self._kind == "csv" else form, seen)
+            emit(self._kind, (*ABOUT, *CONTEXT), rows, self._out, schema=SCHEMA, header=not self._headed)
+            self._headed = True
         self._out.flush()
 
     def close(self, last: Mapping[str, Json]) -> None:
         """The last line, where the form has room for one."""
-        if self._kind == "csv" and not self._silent:
-            self._head()
+        self.write(())
         if self._kind == "jsonl":
-            self._out.write(canonical(dict(last)) + "\n")
+            emit("jsonl", (), [last], self._out, schema=WATCH)
         self._out.flush()
-
-    def _head(self) -> None:
-        if self._headed:
-            return
-        self._headed = True
-        if self._kind == "csv":
-            self._csv.writerow((*ABOUT, *CONTEXT))
-        elif self._kind == "table":
-            self._out.write(_line([name for name, _ in TABLE], self._shown))
 
 
 def shown(width: int) -> Sequence[int]:
@@ -144,11 +137,10 @@ def _fixed(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def _row(seen: Sighting) -> list[object]:
-    about: dict[str, object] = {name: getattr(seen, name, "") for name in ABOUT}
+def _row(seen: Sighting) -> dict[str, Json]:
+    about: dict[str, Json] = {name: getattr(seen, name, "") for name in ABOUT}
     about |= {"at": f"{seen.at_ns // 10**9}.{seen.at_ns % 10**9:09}", "bounded": int(seen.bounded)}
     about["age_s"] = "" if seen.age_s is None else round(seen.age_s, 9)
     if not seen.remote:
         about["remote_port"] = ""
-    values = [getattr(seen.context, name) for name in CONTEXT]
-    return [*about.values(), *("" if value is None else value for value in values)]
+    return about | {name: getattr(seen.context, name) for name in CONTEXT}

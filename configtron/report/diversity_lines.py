@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TextIO
 
-from configtron.fingerprint.diversity import ValueShare
-from configtron.fingerprint.region_comparison import ParameterByRegion, RegionCounts
+from configtron.fingerprint.diversity import Example, ValueShare
+from configtron.fingerprint.region_comparison import ParameterByRegion, RegionCounts, RegionDifference
 from configtron.model.records import Json, canonical, value_form
 from configtron.report.comparison import RegionComparison
 from configtron.report.csv_columns import DIVERSITY_COLUMNS
+from configtron.report.rows import emit
 
 SCHEMA = "configtron.diversity/1"
 # In CSV the row that counts targets over all regions: a target that differs in three is one.
@@ -22,10 +22,10 @@ DECIMALS = 6
 
 def write_comparison(run: int, found: RegionComparison, form: str, out: TextIO, *, color: bool = True) -> None:
     """Write a comparison in that form: table, jsonl or csv."""
-    if form == "jsonl":
-        write_jsonl(run, found, out)
-    elif form == "csv":
-        write_csv(found, out)
+    if form == "csv":
+        emit(form, DIVERSITY_COLUMNS, _rows(found), out)
+    elif form == "jsonl":
+        emit(form, (), (_object(run, found, parameter) for parameter in found.parameters), out, schema=SCHEMA)
     else:
         from configtron.report import tables
 
@@ -35,35 +35,29 @@ def write_comparison(run: int, found: RegionComparison, form: str, out: TextIO, 
             console.print(tables.by_region(found.parameters))
 
 
-def write_jsonl(run: int, found: RegionComparison, out: TextIO) -> None:
-    """One line a parameter, with all its regions and all its differences."""
-    for parameter in found.parameters:
-        out.write(canonical(_form(run, found, parameter)) + "\n")
-
-
-def write_csv(found: RegionComparison, out: TextIO) -> None:
-    """One row a parameter and region, the baseline with its values alone, under a header."""
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(DIVERSITY_COLUMNS)
+def _rows(found: RegionComparison) -> Iterator[tuple[Json, ...]]:
+    """One row a parameter and region, the baseline with its values alone."""
     for parameter in found.parameters:
         row, about = parameter.row, (parameter.row.knob, parameter.unit, found.baseline)
         counts = (row.compared, row.compared - row.differing, row.differing, row.undetermined, row.mixed)
         bounds = _bounds(row.differing, row.compared, (row.low, row.high))
-        there = row.example
-        example = (there.target, there.here, there.there) if there else ("", "", "")
-        writer.writerow((*about, ANYWHERE, row.known, _values(row.shares), *counts, *bounds, *example))
+        yield (*about, ANYWHERE, row.known, _values(row.shares), *counts, *bounds, *_example(row.example))
         for region in parameter.regions:
             here = (*about, region.name, region.known, _values(region.shares))
             if region.name == found.baseline:
-                writer.writerow((*here, *[""] * (len(DIVERSITY_COLUMNS) - len(here))))
+                yield (*here, *[""] * (len(DIVERSITY_COLUMNS) - len(here)))
                 continue
             counts = (region.compared, region.same, region.differs, region.undetermined, row.mixed)
             bounds = _bounds(region.differs, region.compared, region.interval)
             one = next((each for each in parameter.differences if each.region == region.name), None)
-            writer.writerow((*here, *counts, *bounds, *((one.target, one.here, one.there) if one else ("", "", ""))))
+            yield (*here, *counts, *bounds, *_example(one))
 
 
-def _form(run: int, found: RegionComparison, parameter: ParameterByRegion) -> Json:
+def _example(one: Example | RegionDifference | None) -> tuple[str, str, str]:
+    return (one.target, str(one.here), str(one.there)) if one else ("", "", "")
+
+
+def _object(run: int, found: RegionComparison, parameter: ParameterByRegion) -> dict[str, Json]:
     row = parameter.row
     share, low, high = _bounds(row.differing, row.compared, (row.low, row.high))
     differences: list[Json] = [
@@ -78,7 +72,7 @@ def _form(run: int, found: RegionComparison, parameter: ParameterByRegion) -> Js
     ]
     example = row.example
     return {
-        "schema": SCHEMA, "run": run, "knob": row.knob, "unit": parameter.unit, "baseline": found.baseline,
+        "run": run, "knob": row.knob, "unit": parameter.unit, "baseline": found.baseline,
         "known": row.known, "values": _shares(row.shares), "compared": row.compared, "differing": row.differing,
         "share": share, "low": low, "high": high, "undetermined": row.undetermined,
         "obstacles": dict(parameter.obstacles), "mixed": row.mixed, "mixed_targets": list(found.mixed),

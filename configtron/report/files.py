@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Open output files and write plain lists to them. Imports little, since every command that writes a file loads it."""
+"""Open output files. Imports little, since every command that writes a file loads it."""
 
 from __future__ import annotations
 
-import csv
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
 from configtron.model.errors import CANNOT_WRITE, cannot_write
-from configtron.model.records import canonical
-from configtron.report.folding import table_lines, width_of
 
 
 @contextmanager
@@ -58,14 +55,3 @@ def can_be_written(*files: str | Path | None) -> None:
 def visible(text: str) -> str:
     """Return the text with each character that does not print as its number, so that it moves no cursor."""
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
-
-
-def write_list(schema: str, names: Sequence[str], rows: Sequence[Sequence[str | int]], form: str, out: TextIO) -> None:
-    """Write rows of the database under names: "jsonl" (of that schema), "csv" or, for people, in columns."""
-    if form == "jsonl":
-        out.writelines(canonical({"schema": schema, **dict(zip(names, row, strict=True))}) + "\n" for row in rows)
-    elif form == "csv":
-        csv.writer(out, lineterminator="\n").writerows((names, *rows))
-    else:
-        lines = [tuple(names), *(tuple(map(str, row)) for row in rows)]
-        out.writelines(f"{line}\n" for line in table_lines(lines, width_of(out)))

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 from configtron.model.nouns import Observation, Vantage
 from configtron.model.records import Json, Result, canonical, result_to_json, target_record, value_form
-from configtron.report.csv_columns import PROBE_COLUMNS
 from configtron.report.target_results import TargetResult
-from configtron.report.tuning import write_rows
 
 # The reason of a parameter that the run did not measure.
 NOT_ASKED = "not-asked"
@@ -26,16 +23,14 @@ def write_jsonl(found: Iterable[TargetResult], vantages: Mapping[str, Vantage], 
         out.write(target_record(item.fingerprint.target, vantage, verdicts, item.evidence) + "\n")
 
 
-def write_csv(found: Iterable[TargetResult], vantages: Mapping[str, Vantage], out: TextIO) -> None:
-    """One row per verdict, under a header; a lower bound is written ">= n", a list as JSON."""
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(PROBE_COLUMNS)
+def verdict_rows(found: Iterable[TargetResult], vantages: Mapping[str, Vantage]) -> Iterator[tuple[str, ...]]:
+    """One row of `PROBE_COLUMNS` per verdict; a lower bound is written ">= n", a list as JSON."""
     for item in found:
         target = item.fingerprint.target
         region = vantages[item.vantage].region if item.vantage in vantages else item.vantage
-        about = (target.host, target.address, target.port, target.provider, target.tag, item.vantage, region)
+        about = (target.host, target.address, str(target.port), target.provider, target.tag, item.vantage, region)
         for knob, verdict in item.verdicts.items():
-            writer.writerow((*about, knob, plain_value(verdict), verdict.unit, verdict.grade, verdict.reason or ""))
+            yield (*about, knob, plain_value(verdict), verdict.unit, verdict.grade, verdict.reason or "")
 
 
 def plain_value(verdict: Observation) -> str:
@@ -64,12 +59,6 @@ def write_flat(found: Iterable[TargetResult], fields: Sequence[str], out: TextIO
     """One flat JSON object per target and vantage, its keys in order."""
     encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     out.writelines(encode(flat_row(item, fields)) + "\n" for item in found)
-
-
-def write_fields(found: Iterable[TargetResult], fields: Sequence[str], out: TextIO) -> None:
-    """One CSV row per target and vantage, under a header, with three columns for each parameter."""
-    columns = ("host", "vantage", *(f"{name}{end}" for name in fields for end in ("", "_grade", "_reason")))
-    write_rows("csv", columns, (flat_row(item, fields) for item in found), out)
 
 
 def write_results(results: Iterable[Result], out: TextIO) -> None:

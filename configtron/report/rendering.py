@@ -11,6 +11,8 @@ from configtron.fingerprint.diversity import BALANCING, bare
 from configtron.model.knobs import TABLE2
 from configtron.model.nouns import Vantage
 from configtron.report import lines
+from configtron.report.csv_columns import PROBE_COLUMNS
+from configtron.report.rows import emit
 from configtron.report.target_results import TargetResult, rows_of
 
 if TYPE_CHECKING:
@@ -34,9 +36,10 @@ def render(
     elif form == "flat":
         lines.write_flat(found, fields, out)
     elif form == "csv" and fields:
-        lines.write_fields(found, fields, out)
+        columns = ("host", "vantage", *(f"{name}{end}" for name in fields for end in ("", "_grade", "_reason")))
+        emit(form, columns, (lines.flat_row(item, fields) for item in found), out)
     elif form == "csv":
-        lines.write_csv(found, vantages, out)
+        emit(form, PROBE_COLUMNS, lines.verdict_rows(found, vantages), out)
     else:
         _tables(found, vantages, out, color, fields, complete)
 

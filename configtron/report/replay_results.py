@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TextIO, cast
 from xml.sax.saxutils import escape, quoteattr
 
 from configtron.model.records import Json, canonical
 from configtron.report.csv_columns import REPLAY_COLUMNS
+from configtron.report.rows import emit
 
 # The same bytes; other bytes; the script does not say what was recorded; nothing to compare with; no packets of it.
 SAME, DIFFERS, DIVERGED, UNTOLD, MISSING = "same", "differs", "diverged", "untold", "missing"
@@ -126,29 +126,24 @@ def write(form: str, played: Sequence[Played], out: TextIO, *, color: bool) -> N
     if form == "table":
         write_table(played, out, color=color)
     else:
-        (write_jsonl if form == "jsonl" else write_csv)(played, out)
+        rows: Iterable[Mapping[str, Json] | Sequence[Json]] = _rows(played) if form == "csv" else map(_object, played)
+        emit(form, REPLAY_COLUMNS, rows, out, schema=SCHEMA)
 
 
-def write_jsonl(played: Iterable[Played], out: TextIO) -> None:
-    """One object a probe."""
-    for one in played:
-        form: dict[str, Json] = {
-            "schema": SCHEMA, "file": one.file, "trace": one.trace, "probe": one.probe, "status": one.status,
-        }  # fmt: skip
-        if one.message:
-            form["message"] = one.message
-        if one.differences:
-            form["differences"] = [dict(difference._asdict()) for difference in one.differences]
-        out.write(canonical(form) + "\n")
+def _object(one: Played) -> dict[str, Json]:
+    form: dict[str, Json] = {"file": one.file, "trace": one.trace, "probe": one.probe, "status": one.status}
+    if one.message:
+        form["message"] = one.message
+    if one.differences:
+        form["differences"] = [dict(difference._asdict()) for difference in one.differences]
+    return form
 
 
-def write_csv(played: Iterable[Played], out: TextIO) -> None:
+def _rows(played: Iterable[Played]) -> Iterator[tuple[str, ...]]:
     """One row a difference, and one for each probe without any."""
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(REPLAY_COLUMNS)
     for one in played:
         for difference in one.differences or (ReplayDifference("", "", one.message),):
-            writer.writerow((one.file, one.trace, one.probe, one.status, *difference))
+            yield (one.file, one.trace, one.probe, one.status, *difference)
 
 
 def write_junit(played: Sequence[Played], out: TextIO) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TextIO
 
 from configtron.model.nouns import Vantage
-from configtron.report.files import write_list
+from configtron.report.rows import emit
 
 REGION_COLUMNS = ("name", "region", "netns", "interface", "source_address", "source_address6", "resolver")
 
@@ -18,7 +18,7 @@ def write_vantages(vantages: Iterable[Vantage], form: str, out: TextIO) -> None:
         out.writelines(map(_line, vantages))
     else:
         rows = [[str(getattr(each, name) or "") for name in REGION_COLUMNS] for each in vantages]
-        write_list("configtron.regions/1", REGION_COLUMNS, rows, form, out)
+        emit(form, REGION_COLUMNS, rows, out, schema="configtron.regions/1")
 
 
 def _line(vantage: Vantage) -> str:

@@ -26,7 +26,7 @@ from configtron.db.store import Store
 from configtron.linux.xdg import default_db
 from configtron.model.errors import USAGE
 from configtron.report.command_pages import COMPLETIONS
-from configtron.report.tuning import LABELS
+from configtron.report.rows import LABELS
 from configtron.service.fleet import enrolment
 from configtron.service.learning import rows as learning_rows
 from configtron.service.lease import rows as lease_rows

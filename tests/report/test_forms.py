@@ -27,8 +27,8 @@ from configtron.report.contexts import TABLE, SightingWriter, closing, summed
 from configtron.report.files import opened
 from configtron.report.lines import write_results
 from configtron.report.rendering import render
+from configtron.report.rows import WIDEST, aligned, emit
 from configtron.report.target_results import found_in
-from configtron.report.tuning import WIDEST, aligned, write_rows
 from tests.support.sample_results import VANTAGES, run
 
 Rows = list[dict[str, Any]]
@@ -199,7 +199,7 @@ ROWS: Rows = [{"a": "x" * 100, "b": None, "c": "do this: " + "y" * 100}, {"a": 1
 
 
 def rows_as(form: str, *, header: bool = True) -> str:
-    return written(lambda out: write_rows(form, ("a", "b", "c"), ROWS, out, header=header))
+    return written(lambda out: emit(form, ("a", "b", "c"), ROWS, out, header=header))
 
 
 def test_a_table_cuts_all_but_the_last_column() -> None:

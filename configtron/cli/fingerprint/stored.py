@@ -13,7 +13,7 @@ from configtron.cli.output import say
 from configtron.cli.probe.names import known_knob, run_number
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING
-from configtron.report.files import opened, write_list
+from configtron.report.files import opened
 
 FORMATS = ("table", "jsonl", "csv", "html")
 
@@ -68,11 +68,13 @@ def contexts(watch: int | None, form: str, output_file: str) -> int:
     WATCH is a number, or last; without it, the watches are listed. Exit code 4: that watch stored nothing.
     """
     from configtron.report.contexts import SightingWriter
+    from configtron.report.rows import emit
     from configtron.service import capture
 
     with capture.open_watches(settings().db) as store, opened(output_file) as out:
         if watch is None:
-            write_list(capture.WATCHES_SCHEMA, capture.WATCHES_COLUMNS, capture.watch_rows(store), form, out)
+            rows = capture.watch_rows(store)
+            emit(form, capture.WATCHES_COLUMNS, rows, out, schema=capture.WATCHES_SCHEMA, whole=True)
             return DONE
         found = capture.find_watch(store, watch)
         if not found.contexts:

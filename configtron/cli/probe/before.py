@@ -14,7 +14,7 @@ from configtron.cli.options import FILE, Finite, form_options
 from configtron.cli.output import event_lines, say
 from configtron.cli.probe.names import test_names
 from configtron.model.choices import PROFILES, TESTS
-from configtron.report.files import opened, write_list
+from configtron.report.files import opened
 
 
 @click.command()
@@ -22,6 +22,7 @@ from configtron.report.files import opened, write_list
 @form_options
 def lists(name: str | None, form: str, output_file: str) -> None:
     """Show the bundled target lists; with NAME, the targets in that list."""
+    from configtron.report.rows import emit
     from configtron.service.lists import bundled, hosts_in
 
     rows: list[tuple[str, ...]]
@@ -33,7 +34,7 @@ def lists(name: str | None, form: str, output_file: str) -> None:
         if form == "table":
             out.writelines("\t".join(row) + "\n" for row in rows)
         else:
-            write_list(schema, columns, rows, form, out)
+            emit(form, columns, rows, out, schema=schema)
 
 
 @click.command()

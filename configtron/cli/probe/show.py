@@ -12,7 +12,7 @@ from configtron.cli.options import output_option
 from configtron.cli.probe.names import check_fields, known_knob, results_form, run_number
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, BadInput
-from configtron.report.files import opened, write_list
+from configtron.report.files import opened
 
 
 @click.command()
@@ -28,6 +28,7 @@ def show(run: int | None, form: str, output_file: str, targets: tuple[str, ...],
          knobs: tuple[str, ...], evidence: bool, fields: tuple[str, ...]) -> int:  # fmt: skip
     """Show what a run found; without RUN (a number, or last), list the runs."""
     from configtron.report.rendering import render, render_evidence
+    from configtron.report.rows import emit
     from configtron.service import campaign
 
     check_fields(form, fields)
@@ -37,7 +38,8 @@ def show(run: int | None, form: str, output_file: str, targets: tuple[str, ...],
         raise BadInput("--evidence shows trials, and a line of flat is a host; leave one of them out")
     with campaign.open_runs(settings().db) as store, opened(output_file) as out:
         if run is None:
-            write_list(campaign.RUNS_SCHEMA, campaign.RUNS_COLUMNS, campaign.run_rows(store), form, out)
+            rows = campaign.run_rows(store)
+            emit(form, campaign.RUNS_COLUMNS, rows, out, schema=campaign.RUNS_SCHEMA, whole=True)
             return DONE
         wanted = campaign.find_run(store, run)
         found = campaign.records_of(store, wanted, targets, vantages, knobs)

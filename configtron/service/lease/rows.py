@@ -21,7 +21,7 @@ from configtron.model.records import Json, pairs_form, value_form
 from configtron.model.tuning import Place
 from configtron.model.tuning_json import place_of, place_text, settings_text
 from configtron.report.files import visible
-from configtron.report.tuning import write_rows
+from configtron.report.rows import emit
 from configtron.service.lease.plan_file import advice_form, lines
 from configtron.service.lease.planner import DUE, Planned, PlanReport
 from configtron.tune.plan import OF_PROFILE, WHOLE, Advice
@@ -409,6 +409,6 @@ class EventWriter:
         if self._form == "table":
             self._out.writelines(visible(event.text) + "\n" for event in events)
         else:
-            write_rows(self._form, EVENT_COLUMNS, [event.form() for event in events], self._out, header=self._header)
+            emit(self._form, EVENT_COLUMNS, [event.form() for event in events], self._out, header=self._header)
         self._header = False
         self._out.flush()

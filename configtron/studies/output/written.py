@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from configtron.report.files import opened
-from configtron.report.tuning import write_rows
+from configtron.report.rows import emit
 from configtron.studies.output import claims_page, result_lines, worlds_page
 from configtron.studies.output.results import Evaluated
 from configtron.studies.registry import sessions_run
@@ -42,7 +42,7 @@ def write_numbers(done: JobResult, form: str, output_file: str, html: str | Path
     found = sessions_run.summaries(done)
     rows = sessions_run.rows(found, curves=form != "table")
     with opened(output_file) as out:
-        write_rows(form, sessions_run.STUDY_COLUMNS, rows, out, schema=SCHEMA)
+        emit(form, sessions_run.STUDY_COLUMNS, rows, out, schema=SCHEMA)
     if html:
         with opened(str(html)) as out:
             out.write(worlds_page.page(found, sessions_run.described(done.job)))

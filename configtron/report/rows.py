@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Rows of `configtron tune`: a table for people, JSON Lines or CSV for programs."""
+"""Rows in the form that was asked for: JSON Lines or CSV for programs, a table for people.
+
+All rows pass `emit`, but for those of captured connections (`connection_rows.py`, `connection_json.py`), which are
+written by column.
+"""
 
 from __future__ import annotations
 
@@ -29,24 +33,38 @@ LABELS = {
 Row = Mapping[str, Json]
 
 
-def write_rows(
-    form: str, columns: Sequence[str], rows: Iterable[Row], out: TextIO, *, header: bool = True, schema: str = SCHEMA
-) -> None:
-    """Rows in the form asked for; `columns` are those of the table and the CSV, a JSON line has every field."""
+def emit(
+    form: str, columns: Sequence[str], rows: Iterable[Row | Sequence[Json]], out: TextIO, *, schema: str = SCHEMA,
+    header: bool = True, whole: bool = False,
+) -> None:  # fmt: skip
+    """Write rows in a form: "jsonl", "csv" or a table.
+
+    columns   those of the table and the CSV; a JSON line has every field of a row
+    rows      objects, or cells in the order of the columns
+    schema    what a JSON line calls itself; it chooses the heads of a table
+    header    whether a CSV begins with one
+    whole     a table keeps empty columns, and no cell is cut
+    """
+    objects = (row if isinstance(row, Mapping) else dict(zip(columns, row, strict=True)) for row in rows)
     if form == "jsonl":
-        out.writelines(canonical({"schema": schema, **row}) + "\n" for row in rows)
+        out.writelines(canonical({"schema": schema, **row}) + "\n" for row in objects)
     elif form == "csv":
         writer = csv.writer(out, lineterminator="\n")
         if header:
             writer.writerow(columns)
-        writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
+        writer.writerows([_cell(row.get(column)) for column in columns] for row in objects)
     else:
-        out.writelines(f"{line}\n" for line in aligned(columns, rows, width_of(out), schema))
+        lines = aligned(columns, objects, width_of(out), schema, whole=whole)
+        out.writelines(f"{line}\n" for line in lines)
 
 
-def aligned(columns: Sequence[str], rows: Iterable[Row], width: int | None = None, schema: str = SCHEMA) -> list[str]:
+def aligned(
+    columns: Sequence[str], rows: Iterable[Row], width: int | None = None, schema: str = SCHEMA, *, whole: bool = False
+) -> list[str]:
     """A table's lines, folded to a terminal's `width`, without columns that are empty; none if there are no rows."""
     cells = [[visible(_words(row.get(column))) for column in columns] for row in rows]
+    if whole:
+        return table_lines([columns, *cells], width)
     if not cells:
         return []
     if width is None:
