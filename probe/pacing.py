@@ -20,9 +20,8 @@ from itertools import count
 from typing import NamedTuple, Protocol
 
 from configtron.model.nouns import Target
+from configtron.probe.spacing import Place
 from configtron.probe.target_session import Answer, Call, NameLookup, ParallelStep, Readings, TargetSession, name_of
-
-Place = tuple[str, str, bool]  # vantage, address, whether the call holds a handshake
 
 
 class Finished(NamedTuple):
@@ -59,7 +58,7 @@ class CallWorker(Protocol):
 
 
 class Spacer(Protocol):
-    """How fast: when a connection to an address may start."""
+    """How fast: when a connection to an address may start; and where: one call at a time for each place."""
 
     def open_at(self) -> float:
         """Return the earliest time (s) at which any connection may start."""
@@ -70,25 +69,11 @@ class Spacer(Protocol):
     def settled(self, at: float | None) -> None:
         """Note that the admitted start had gone by then."""
 
-
-class ClaimedPlaces(Protocol):
-    """Addresses with a connection under way that other processes know of: one call at a time for each place."""
-
     def claim(self, place: Place) -> bool:
         """Take a place, or keep it; False while another process is there."""
 
     def release(self, place: Place) -> None:
         """Leave a place."""
-
-
-class Alone:
-    """No other process."""
-
-    def claim(self, place: Place) -> bool:
-        return True
-
-    def release(self, place: Place) -> None:
-        return
 
 
 LookUp = Callable[[str, str], Answer | None]  # (vantage, host) -> the answer, or None while it is still being asked
@@ -160,10 +145,8 @@ class _Loop:
         done: Mapping[str, Readings],
         look_up: LookUp,
         on_end: OnEnd,
-        places: ClaimedPlaces,
     ) -> None:
         self._worker, self._spacer, self._done, self._look_up, self._on_end = worker, spacer, done, look_up, on_end
-        self._places = places
         self._ready: list[tuple[bool, int, _Chain]] = []
         self._waiting: list[tuple[float, int, _Chain]] = []
         self._queued: dict[Place, deque[_Chain]] = {}
@@ -222,7 +205,7 @@ class _Loop:
 
     def _leave(self, walk: _Chain) -> None:
         """Free the address for the next call."""
-        self._places.release(walk.place)
+        self._spacer.release(walk.place)
         others = self._queued[walk.place]
         if others:
             self._make_ready(others.popleft())
@@ -241,7 +224,7 @@ class _Loop:
             walk = heapq.heappop(self._ready)[2]
             assert walk.call is not None
             trace_id, call = walk.call
-            claimed = self._places.claim(walk.place)
+            claimed = self._spacer.claim(walk.place)
             again = self._spacer.admit(call.target.address, now) if claimed else now + CLAIM_AGAIN_S
             if again > 0.0:
                 heapq.heappush(self._waiting, (again, next(self._order), walk))
@@ -273,14 +256,13 @@ def run(
     *,
     concurrency: int,
     on_end: OnEnd = lambda vantage, target: None,
-    places: ClaimedPlaces = Alone(),  # noqa: B008 - it has no state
 ) -> None:
     """Drive sessions to their ends, at most `concurrency` at once, starting calls as the spacer admits them.
 
     `done` are the readings of calls that an interrupted run finished, by trace id. A None among the sessions stands for
     one that is not ready yet.
     """
-    loop = _Loop(worker, spacer, done, look_up, on_end, places)
+    loop = _Loop(worker, spacer, done, look_up, on_end)
     for begun in sessions:
         if begun is None:
             loop.turn()

@@ -38,6 +38,8 @@ NETWORK_BITS = {4: 24, 6: 48}
 # Forget idle hosts and networks when so many are known, and twice as many as were left the last time: memory stays in
 # step with the calls under way, and sweeps are rare.
 SWEEP_ABOVE = 4096
+# Where one call at a time is made: vantage, address, whether the call holds a handshake.
+Place = tuple[str, str, bool]
 
 
 def interval_s(rate_per_s: float) -> float:
@@ -199,6 +201,13 @@ class Spacing:
         """Note that an admitted or booked start had gone by then; None: it was not needed."""
         with self._lock:
             self._pace.settled(at)
+
+    def claim(self, place: Place) -> bool:
+        """Take a place, or keep it; False while another process is there: here is none."""
+        return True
+
+    def release(self, place: Place) -> None:
+        """Leave a place, if it was taken."""
 
     def _local(self, address: str) -> float:
         return max(self._hosts.free_at(address), self._networks.free_at(self._network(address)))

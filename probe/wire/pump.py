@@ -22,13 +22,14 @@ from functools import partial
 from itertools import count
 from random import Random
 from types import TracebackType
-from typing import Protocol, Self, cast
+from typing import Self, cast
 
 from configtron.linux.clock import SteadyClock
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Target, Trace, Value, Vantage
 from configtron.probe import PROBES
 from configtron.probe.script import Script, StreamScript
+from configtron.probe.spacing import Spacing
 from configtron.probe.wire.flow import ProbeFlow, Recording, beginning
 from configtron.probe.wire.frames import Envelope, dissect, packed
 from configtron.probe.wire.isolation import Isolation
@@ -47,26 +48,6 @@ DROPS_EVERY_NS = 100_000_000
 Key = tuple[bytes, int, int]  # remote address, remote port, our port
 
 
-class Turns(Protocol):
-    """Whose turn it is to start: a SYN that is repeated waits for its own (`probe/spacing.py`)."""
-
-    def book(self, address: str, now: float) -> float:
-        """Take the next turn towards an address, now or later; when it is."""
-
-    def settled(self, at: float | None) -> None:
-        """The start that was booked had gone by then; None: it was not needed."""
-
-
-class AtOnce:
-    """No limits."""
-
-    def book(self, address: str, now: float) -> float:
-        return now
-
-    def settled(self, at: float | None) -> None:
-        return
-
-
 class Pump:
     """Players of many probes over the sockets of several vantages. See the contract of each method."""
 
@@ -77,12 +58,13 @@ class Pump:
         ports: range,
         seed: int,
         agent: str,
-        turns: Turns | None = None,
+        turns: Spacing | None = None,
         clock: SteadyClock | None = None,
     ) -> None:
         self._clock = clock or SteadyClock()
         self._agent = agent
-        self._turns: Turns = turns or AtOnce()
+        # Whose turn it is to start: a SYN that is repeated waits for its own.
+        self._turns = turns or Spacing()
         self._random = Random(seed)
         self._trust = Trust()
         self._posts: list[_Post] = []

@@ -22,7 +22,7 @@ from configtron.linux.clock import SteadyClock
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Target, Vantage
 from configtron.probe.blocklist import Blocklist
-from configtron.probe.pacing import Alone, run
+from configtron.probe.pacing import run
 from configtron.probe.spacing import Spacing
 from configtron.probe.target_session import TargetSession, name_of, target_session
 from configtron.probe.targets import Source, order
@@ -133,7 +133,7 @@ def perform(
         sessions = _TargetSessions(shard, folder, ended, addresses, memory, worker, on_end, go_on)
         with rare_garbage_collection():
             run(sessions.begun(), worker, spacing, memory.readings, addresses.look_up, concurrency=shard.concurrency,
-                on_end=sessions.end, places=beside.spacing if beside else Alone())  # fmt: skip
+                on_end=sessions.end)  # fmt: skip
     finally:
         addresses.close()
         pump.close()

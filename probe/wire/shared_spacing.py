@@ -16,8 +16,7 @@ from typing import NamedTuple, Self
 from zlib import crc32
 
 from configtron.linux.shared_memory import DOUBLE_BYTES, SharedMemory
-from configtron.probe.pacing import Place
-from configtron.probe.spacing import Circle, Pace, Spacing, most_starts
+from configtron.probe.spacing import Circle, Pace, Place, Spacing, most_starts
 
 # Cells of hosts, and of networks: of 5000 that wait, one in two hundred shares its cell with another.
 KEYS = 1 << 20

@@ -13,6 +13,7 @@ from configtron.model.nouns import Observation, Target
 from configtron.probe.pacing import Finished, run
 from configtron.probe.page import PageStep, joined, redirected
 from configtron.probe.profiles import AGAIN_MOST, APART_MOST, CLEAR, HELD, MORE, PROFILES, SECURE, TESTS, plan
+from configtron.probe.spacing import Place
 from configtron.probe.target_session import (
     Answer,
     Call,
@@ -283,6 +284,12 @@ class Table:
         return self.next_start
 
     def settled(self, at: float | None) -> None:
+        return
+
+    def claim(self, place: Place) -> bool:
+        return True
+
+    def release(self, place: Place) -> None:
         return
 
     def begin(self, trace_id: str, vantage: str, call: Call, origin: Target) -> bool:
