@@ -33,11 +33,30 @@ from configtron.learner.sequential.sensitivity import (
     unit_error,
 )
 from configtron.learner.sequential.switchback import SwitchbackEffect, SwitchPlan, dark, switchback
-from tests.support.arm_loads import arm_loads
 
 NONE = np.zeros(0, dtype=np.int64)
 KEY, POPS = bytes(16), ("ams", "fra", "sin")
 PLAN = SwitchPlan(block_s=3600, blocks_a_day=8, dark=2)
+
+
+def arm_loads(
+    seed: tuple[int, ...], n: int, effect: float = 0.0, *, explained: float = 0.0, failing: float = 0.02,
+    failing_treated: float | None = None, share: float = 0.5,
+) -> ArmLoads:  # fmt: skip
+    """n loads with heavy tails, some three a client, who has a quarter of their variance in common (that of ln(ms) in a
+    site's real loads is near 0.8 squared). effect: of the profile, as a share; explained: share of the variance that
+    the expectation knows; failing: share of failed loads, of the treated another one; share: of units that are
+    treated."""
+    rng, variance, of_units = np.random.default_rng(seed), 0.64, 0.25
+    unit = np.repeat(np.arange(n), rng.geometric(1.0 / 3.0, n))[:n]
+    treated = (rng.random(n) < share)[unit]
+    known = rng.normal(0.0, np.sqrt(variance * explained), n)
+    shared = rng.normal(0.0, np.sqrt(variance * of_units), n)[unit]
+    own = rng.standard_t(3.0, n) * np.sqrt(variance * (1.0 - of_units - explained) / 3.0)
+    ln_ms = 7.0 + known + shared + own + np.log1p(effect) * treated
+    lost = np.where(treated, failing if failing_treated is None else failing_treated, failing)
+    ln_ms[rng.random(n) < lost] = np.inf
+    return ArmLoads(treated, ln_ms, unit, NONE, 7.0 + known if explained else np.zeros(0))
 
 
 def test_looks_are_at_doubled_numbers_and_use_together_what_one_may() -> None:

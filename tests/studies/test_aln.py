@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The studies `aln` and `alnrivals` on planted results of known figures; transfers in guests over known paths."""
+"""The studies `aln` and `alnrivals` on planted results, whose figures are known; transfers in guests."""
 
 from __future__ import annotations
 

@@ -27,32 +27,24 @@ FILES = sorted(file for file in (ROOT / "configtron/studies").glob("*.py") if fi
 def lacks(file: Path) -> list[str]:
     """Return what a study's file lacks, each with the file's name."""
     tree, name = parsed(file), f"configtron/studies/{file.name}"
-    calls = [
-        node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and [getattr(target, "id", "") for target in node.targets] == ["STUDY"]
-    ]
-    if not calls:
+    assigned = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
+    if "STUDY" not in [getattr(target, "id", "") for target in assigned]:
         return [f"{name}: no row STUDY; a file that several studies share belongs in a package of configtron/studies/"]
-    found = []
     try:
         row = catalogue.study_of(file.stem)
     except TypeError as error:
         return [str(error)]
-    for field in ("paper", "about", "duration"):
-        if not getattr(row, field):
-            found.append(f"{name}: its row has no {field}")
+    fields = ("paper", "about", "duration")
+    found = [f"{name}: its row has no {field}" for field in fields if not getattr(row, field)]
     if not (ast.get_docstring(tree) or "").startswith(f"The study `{file.stem}`"):
         found.append(f'{name}: begin its docstring with "The study `{file.stem}`"')
     return found
 
 
-def test_every_file_is_a_study() -> None:
+def test_every_file_is_a_study(tmp_path: Path) -> None:
     assert [words for file in FILES for words in lacks(file)] == []
     assert {one.needs for one in catalogue.every()} == set(NEEDS) and len(FILES) == len(listing.names()) > 18
-
-
-def test_a_file_without_its_row_is_named(tmp_path: Path) -> None:
+    assert [one.name for one in catalogue.every((TENSOR,))] == ["heterogeneity", "hotcloud"]
     file = tmp_path / "cat.py"
     file.write_text('"""The study `cat`."""\n')
     assert lacks(file)[0].startswith("configtron/studies/cat.py: no row STUDY")
@@ -78,8 +70,12 @@ def names(needs: str) -> list[str]:
     return [one.name for one in catalogue.every((needs,))]
 
 
+# Their quick forms take half a minute and more each; test_simulated runs their parts.
+LONG = {"classes", "features", "gains", "realism", "starts", "trees"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", names(SESSIONS))
+@pytest.mark.parametrize("name", [name for name in names(SESSIONS) if name not in LONG])
 def test_a_study_of_sessions_runs_in_a_quick_form(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,10 +119,6 @@ def test_no_other_command_loads_a_study(words: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stderr.strip() == "[]"
-
-
-def test_studies_of_one_need_are_listed_together() -> None:
-    assert [one.name for one in catalogue.every((TENSOR,))] == ["heterogeneity", "hotcloud"]
 
 
 def test_the_table_of_studies_spells_papers_out(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +15,9 @@ import pytest
 
 from configtron.lab.testbed import realism
 from configtron.lab.testbed.model import shipped
-from configtron.lab.testbed.studies import STUDIES
+from configtron.lab.testbed.studies import STUDIES, grid_of
 from configtron.model.errors import BadInput
+from configtron.model.nouns import Value
 from configtron.model.tensor import Tensor
 from configtron.studies import heterogeneity, hotcloud
 from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Evaluated, Fact, Table
@@ -28,7 +29,36 @@ from configtron.studies.tensors.comparison import clearly_best, near_default, pe
 from configtron.studies.tensors.improvement import gain, measured, over_conditions, percentile
 from configtron.studies.tensors.published import NamedStack, stack_of
 from configtron.studies.tensors.weights import apart, weights
-from tests.support.studies.made import VALUES, tensor
+
+# The names of four configurations, in their order: cubic with 10 and 30, then bbr with both.
+VALUES: Mapping[str, tuple[Value, ...]] = {
+    "tcp_congestion_control": ("cubic", "bbr"),
+    "initcwnd": (10, 30),
+    "pacing": ("pfifo_fast",),
+    "http_version": ("http/1.1",),
+}
+
+
+def tensor(
+    ms: Sequence[Sequence[float]],
+    networks: Sequence[tuple[float, float, float]],
+    *,
+    values: Mapping[str, tuple[Value, ...]] = VALUES,
+    repeats: np.ndarray | None = None,
+    sites: tuple[str, ...] = ("shop",),
+    looks: tuple[int, ...] = (6,),
+) -> Tensor:
+    """ms: a row a condition, a column a configuration (the same at every site); networks: kbit/s, ms, fraction lost."""
+    medians = np.repeat(np.array(ms, dtype=np.float32)[:, :, None], len(sites), axis=2)
+    if repeats is None:
+        # six loads around the median, nearer than any two configurations are to each other
+        spread = np.array([0.999, 1.0, 1.0, 1.0, 1.0, 1.001], dtype=np.float32)
+        repeats = medians[..., None] * spread
+    columns = np.array(networks, dtype=np.float64).T
+    names = tuple(f"n{at}" for at in range(len(ms)))
+    provenance = (("looks", ",".join(map(str, looks))),)
+    return Tensor(grid_of(values), sites, names, *columns, medians, "made", provenance, repeats.astype(np.float32))
+
 
 # cubic/10 (the default), cubic/30, bbr/10, bbr/30
 MS = [[100, 90, 60, 80], [100, 80, 110, 120], [100, 50, 100, 40], [100, 100, 95, 99]]

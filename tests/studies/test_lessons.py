@@ -71,18 +71,12 @@ def test_bytes_of_all_connections_have_one_height() -> None:
     assert found.connections == 2 and found.again == found.lost == 0
 
 
-def test_what_the_load_before_left_is_not_of_this_one() -> None:
-    old = packet(-0.5, 3, payload=MSS, begin=5 * MSS, port=39_999)
-    new = packet(0.2, 4, payload=MSS)
+def test_what_the_load_before_left_is_not_of_this_one_and_no_packet_is_no_error() -> None:
+    old, new = packet(-0.5, 3, payload=MSS, begin=5 * MSS, port=39_999), packet(0.2, 4, payload=MSS)
     found = risen(rows(old, new), rows(old, asked(), new), 0.3, RTT_S)
     assert found.segments == 1 and found.marks[0].at_s == pytest.approx(0.2)
-
-
-def test_no_packet_is_no_error() -> None:
-    empty = np.zeros(0, PACKET)
-    found = risen(empty, empty, 1.0, RTT_S)
-    assert (found.segments, found.lost, found.under_way, found.marks) == (0, 0, 0, ())
-    assert found.idle_s == 1.0
+    none = risen(np.zeros(0, PACKET), np.zeros(0, PACKET), 1.0, RTT_S)
+    assert (none.segments, none.lost, none.under_way, none.marks, none.idle_s) == (0, 0, 0, (), 1.0)
 
 
 def outcome(*pairs: tuple[float, float]) -> LessonOutcome:
