@@ -173,7 +173,7 @@ def test_refusals() -> None:
 
 @pytest.mark.root
 def test_status_shows_epoch_and_lease_and_one_holdback_lives(tmp_path: Path) -> None:
-    seen = aside("status_of_plan.py", str(tmp_path / "db"))
+    seen = aside("status_of_plan.py", "plan", str(tmp_path / "db"))
     assert seen["none"] == [""] and seen["nothing left"]
     assert re.fullmatch(
         r"epoch 77: 1 classes assigned, control group 5.0%, its lease ends in 35\d\d\.\d s", seen["plan"][0]

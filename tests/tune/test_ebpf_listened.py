@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.tune.aside import aside
-from tests.support.tune.listened import WAYS
+from tests.support.tune.sockets import WAYS
 
 pytestmark = pytest.mark.root
 MEANT = [way for way in WAYS if not way.startswith("22") and not way.endswith("another")]
@@ -17,7 +18,7 @@ OTHERS = [way for way in WAYS if way not in MEANT]
 
 @pytest.fixture(scope="module")
 def seen() -> Any:
-    return aside("listened.py")
+    return aside("sockets.py", "listened")
 
 
 @pytest.mark.parametrize("way", MEANT)
@@ -44,8 +45,8 @@ def test_only_theirs_are_counted_as_served(seen: Any) -> None:
     assert seen["others see nothing"] and seen["nothing left"]
 
 
-def test_a_rollback_finds_what_no_journal_knows() -> None:
+def test_a_rollback_finds_what_no_journal_knows(tmp_path: Path) -> None:
     """A database that was lost: the choice of listeners is read from the kernel."""
-    assert aside("unlisted.py") == {
+    assert aside("status_of_plan.py", "unlisted", str(tmp_path / "db")) == {
         "rows": [["ebpf", "unjournaled", "undone"], ["ebpf", "unjournaled", "undone"]], "nothing left": True,
     }  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.tune.aside import aside
-from tests.support.tune.repeated import CLIENTS, WINDOW
+from tests.support.tune.sockets import CLIENTS, WINDOW
 
 pytestmark = pytest.mark.root
 ONCE, TWICE, THRICE, FOUR_TIMES, UNTOUCHED = CLIENTS
@@ -16,7 +16,7 @@ ONCE, TWICE, THRICE, FOUR_TIMES, UNTOUCHED = CLIENTS
 
 @pytest.fixture(scope="module")
 def seen() -> Any:
-    return aside("repeated.py")
+    return aside("sockets.py", "repeated")
 
 
 @pytest.mark.parametrize("client", [ONCE, TWICE])

@@ -31,7 +31,7 @@ def test_rows_of_page_loads_have_the_arm_that_the_module_drew(tmp_path: Path) ->
     """IPv4, IPv6 and mapped clients, from the map's first moment on: each page once, as `model/draw.py` draws."""
     if reason := absent("nginx"):
         pytest.skip(reason)
-    seen = played(tmp_path, "kmod_pages.py")
+    seen = played(tmp_path, "kmod_fleet.py", "pages")
     assert set(seen["wrong"].values()) == {0}, (seen["wrong"], seen["log"])
     assert seen["failed"] == [["tcp", True, ""]] * 3, "loads that never finished are failures of their client's arm"
     assert seen["rows"] == sum(seen["ways"].values()) + 3 and len(set(seen["ways"].values())) == 1

@@ -19,15 +19,14 @@ from configtron.lab.uml.user_mode_linux import GuestJob, UmlVirtual
 from configtron.tune.drivers.kmod.abi import CALLS, KEYS
 from configtron.tune.drivers.kmod.module_units import NEEDS_ECN, REACHES, REFUSED
 from tests.support import ROOT
-from tests.support.tune.kmod_calls import EVERYTHING, OPTIONS
+from tests.support.tune.kmod_device import EVERYTHING, OPTIONS
 from tests.support.tune.kmod_wire import CONTROLS, WAYS, WINDOWS
 from tests.support.waiting import GUEST_S
 
 pytestmark = pytest.mark.lab
 
 Findings = dict[str, Any]
-PROGRAMS = tuple(f"kmod_{what}" for what in ("wire", "calls", "lives", "rules", "moves", "schemes", "flush", "plans",
-                                           "retuned"))  # fmt: skip
+PROGRAMS = ("kmod_wire", "kmod_device", "kmod_driver")
 PLANTED = ROOT / "tests" / "support" / "kmod" / "planted"
 
 
@@ -54,51 +53,51 @@ def boot(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Findings]:
 
 
 @pytest.fixture(scope="module")
-def wire(boot: Callable[[str], Findings]) -> Findings:
+def wire(boot: Callable[..., Findings]) -> Findings:
     return boot("kmod_wire")
 
 
 @pytest.fixture(scope="module")
-def calls(boot: Callable[[str], Findings]) -> Findings:
-    return boot("kmod_calls")
+def calls(boot: Callable[..., Findings]) -> Findings:
+    return boot("kmod_device", "calls")
 
 
 @pytest.fixture(scope="module")
-def lives(boot: Callable[[str], Findings]) -> Findings:
-    return boot("kmod_lives")
+def lives(boot: Callable[..., Findings]) -> Findings:
+    return boot("kmod_device", "lives")
 
 
 @pytest.fixture(scope="module")
-def rules(boot: Callable[[str], Findings]) -> Findings:
-    return boot("kmod_rules")
+def rules(boot: Callable[..., Findings]) -> Findings:
+    return boot("kmod_driver", "rules")
 
 
 @pytest.fixture(scope="module")
-def plans(boot: Callable[[str], Findings]) -> Findings:
-    return boot("kmod_plans")
+def plans(boot: Callable[..., Findings]) -> Findings:
+    return boot("kmod_driver", "plans")
 
 
 @pytest.fixture(scope="module")
-def moves(boot: Callable[[str], Findings]) -> Findings:
-    return boot("kmod_moves")
+def moves(boot: Callable[..., Findings]) -> Findings:
+    return boot("kmod_driver", "moves")
 
 
 @pytest.fixture(scope="module")
-def retuned(boot: Callable[[str], Findings]) -> Findings:
-    return boot("kmod_retuned")
+def retuned(boot: Callable[..., Findings]) -> Findings:
+    return boot("kmod_driver", "retuned")
 
 
 @pytest.fixture(scope="module")
 def schemes(boot: Callable[..., Findings], tmp_path_factory: pytest.TempPathFactory) -> Findings:
     tree = ensure_tree(lambda line: print(line, file=sys.stderr))
     built = make_module(PLANTED, tmp_path_factory.mktemp("planted") / "objects", tree, LAB.arch)
-    return boot("kmod_schemes", *(str(path) for path in built if path.name == "replacing.ko"))
+    return boot("kmod_device", "schemes", *(str(path) for path in built if path.name == "replacing.ko"))
 
 
 @pytest.fixture(scope="module")
 def flush(boot: Callable[..., Findings]) -> Findings:
     """In real time: in virtual time nothing interrupts a call that computes."""
-    return boot("kmod_flush", virtual_time=False)
+    return boot("kmod_device", "flush", virtual_time=False)
 
 
 def test_guest_programs_are_there() -> None:
@@ -359,7 +358,7 @@ def test_the_driver_with_many_prefixes(rules: Findings) -> None:
 
 def test_the_driver_yields_and_leaves_nothing(rules: Findings) -> None:
     assert rules["overruled"] and rules["again"] and rules["frozen"][0] != rules["frozen"][1]
-    assert rules["nothing left"] == ["reno", True, 0, {}] and rules["drained"] == 0
+    assert rules["nothing left"] == ["reno", True, 0, {}] and rules["unload"] == 0
 
 
 def test_rules_for_some_ports_leave_the_others_alone(rules: Findings) -> None:
@@ -440,4 +439,4 @@ def test_plans_that_do_not_hold_together_are_refused(plans: Findings) -> None:
 
 def test_a_dropped_plan_leaves_the_profiles_of_prefixes(plans: Findings) -> None:
     assert plans["dropped"] == [14, 15, 16, 10]
-    assert plans["nothing left"] == [0, [], {}] and plans["drained"] == 0
+    assert plans["nothing left"] == [0, [], {}] and plans["unload"] == 0

@@ -56,7 +56,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Findings:
     if reason := UmlVirtual().available():
         pytest.skip(reason)
     module = module_for_guest(lambda line: print(line, file=sys.stderr))
-    reported: Findings = in_guest(UmlVirtual(), tmp_path_factory.mktemp("resume"), "kmod_resume.py", str(module))
+    reported: Findings = in_guest(
+        UmlVirtual(), tmp_path_factory.mktemp("resume"), "kmod_resume.py", str(module), "paths"
+    )
     assert tuple(reported["names"]) == Row._fields
     return reported
 

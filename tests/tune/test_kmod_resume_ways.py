@@ -11,7 +11,7 @@ import pytest
 from configtron.lab.uml.kmod import module_for_guest
 from configtron.lab.uml.user_mode_linux import UmlVirtual
 from tests.support.tune.in_guest import in_guest
-from tests.support.tune.kmod_resume_ways import RIGHT
+from tests.support.tune.kmod_resume import RIGHT
 
 pytestmark = pytest.mark.lab
 
@@ -24,7 +24,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         pytest.skip(reason)
     module = module_for_guest(lambda line: print(line, file=sys.stderr))
     folder = tmp_path_factory.mktemp("ways")
-    reported: dict[str, Any] = in_guest(UmlVirtual(), folder, "kmod_resume_ways.py", str(module))
+    reported: dict[str, Any] = in_guest(UmlVirtual(), folder, "kmod_resume.py", str(module), "ways")
     assert (reported["unload"], reported["complaints"]) == (0, [])
     return reported
 

@@ -13,7 +13,7 @@ import pytest
 from configtron.lab.uml.kmod import module_for_guest
 from configtron.lab.uml.user_mode_linux import UmlVirtual
 from tests.support.tune.in_guest import in_guest
-from tests.support.tune.kmod_strategies import BACK, EACH, KNOWN, TEACH, UNSEEN
+from tests.support.tune.kmod_fleet import BACK, EACH, KNOWN, TEACH, UNSEEN
 
 pytestmark = pytest.mark.lab
 
@@ -24,7 +24,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         pytest.skip(reason)
     module = module_for_guest(lambda line: print(line, file=sys.stderr))
     folder: Path = tmp_path_factory.mktemp("strategies")
-    reported: dict[str, Any] = in_guest(UmlVirtual(), folder, "kmod_strategies.py", str(module))
+    reported: dict[str, Any] = in_guest(UmlVirtual(), folder, "kmod_fleet.py", str(module), "strategies")
     assert (reported["unload"], reported["complaints"]) == (0, [])
     return reported
 

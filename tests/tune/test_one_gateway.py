@@ -36,7 +36,7 @@ def test_the_same_by_the_module(tmp_path: Path, capsys: pytest.CaptureFixture[st
     if reason := virtual.available():
         pytest.skip(reason)
     module = module_for_guest(lambda line: print(line, file=sys.stderr))
-    found = in_guest(virtual, tmp_path, "one_gateway.py", "kmod", str(module))
+    found = in_guest(virtual, tmp_path, "one_gateway.py", str(module))
     judge(found)
     assert (found["unload"], found["complaints"]) == (0, [])
     with capsys.disabled():

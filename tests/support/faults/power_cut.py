@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from configtron.db.fleet import FleetStore
 from configtron.model.fleet import OutcomeRow
 from configtron.service.fleet.spool import Spool
 from tests.support.faults.drawn_clients import FORM, LEASE_S, drawn, served
@@ -30,8 +29,7 @@ ROW = OutcomeRow("", "", 0, 5, "a.example", "198.51.7.0/24", "0" * 16, 812.5)
 
 def stored(fleet: RealFleet) -> list[tuple[str, str, int]]:
     """Return the names of the rows that the manager has."""
-    with FleetStore(fleet.database) as store:
-        return [(row.agent, row.boot, row.sequence) for row in store.every_row()]
+    return [(row.agent, row.boot, row.sequence) for row in fleet.rows()]
 
 
 def described(fleet: RealFleet, windows: Callable[[], list[int]]) -> dict[str, Any]:
@@ -90,4 +88,4 @@ if __name__ == "__main__":
         if sys.argv[1] == "before":
             before(windows)
         found = after(windows)
-    print(json.dumps(found | {"unload": kmod_net.drained(), "complaints": kmod_net.complaints()}))
+    print(json.dumps(found | kmod_net.ended()))

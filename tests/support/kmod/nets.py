@@ -22,7 +22,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -146,22 +145,6 @@ class Catch:
         return fine and self.code == 0 and not self.reports and not any(step.get("leaked") for step in self.steps)
 
 
-@contextmanager
-def hold() -> Iterator[Path]:
-    """A folder for programs and results, removed afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="configtron-nets-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def compile_programs(folder: Path) -> None:
-    for name, sources in PROGRAMS.items():
-        paths = [str(HERE / "stress" / source) for source in sources]
-        subprocess.run(["gcc", "-O2", *WARNINGS, f"-I{KMOD}", "-o", str(folder / name), *paths], check=True)
-
-
 def cast(net: Net, steps: tuple[str, ...], folder: Path) -> Catch:
     """Boot the net's kernel with everything compiled for it, run the steps, read what came of them."""
     modules = [*module_for_tree(net.tree(), net.arch, say, (WERROR,)).parent.glob("*.ko")]
@@ -169,10 +152,13 @@ def cast(net: Net, steps: tuple[str, ...], folder: Path) -> Catch:
     modules += net.schemes().glob("tcp_*.ko")
     for module in modules:
         shutil.copy(module, folder)
-    compile_programs(folder)
-    output = folder / "output"
+    for name, sources in PROGRAMS.items():
+        paths = [str(HERE / "stress" / source) for source in sources]
+        subprocess.run(["gcc", "-O2", *WARNINGS, f"-I{KMOD}", "-o", str(folder / name), *paths], check=True)
     command = (sys.executable, "-m", "tests.support.kmod.inside", str(folder), *steps)
-    job = GuestJob(command, output, 1, 0, net.memory_mb, environment=(("PYTHONPATH", str(ROOT)),), limit_s=net.limit_s)
+    job = GuestJob(
+        command, folder / "output", 1, 0, net.memory_mb, environment=(("PYTHONPATH", str(ROOT)),), limit_s=net.limit_s
+    )
     running = net.backend.boot(job)
     code = running.wait()
     console = running.console.read_text()
@@ -210,19 +196,19 @@ def try_net(name: str, connections: int, times: int) -> bool:
         print(f"{name}: {reason}")
         return False
     well = True
-    with hold() as folder:
+    with tempfile.TemporaryDirectory(prefix="configtron-nets-") as folder:
         if net.catches:
             started = time.monotonic()
             leaks = ("leaks",) if "leak" in net.catches else ()
             planted = tuple(f"scheme={scheme}" for scheme in FAULTY)
-            missed = torn(net, cast(net, (PLANT, *leaks, *planted), folder))
+            missed = torn(net, cast(net, (PLANT, *leaks, *planted), Path(folder)))
             well &= not missed
             caught = ", ".join(mistake for mistake in (*net.catches, *FAULTY) if mistake not in missed)
             print(f"{name}  planted mistakes: caught {caught or 'none'}", end="")
             print(f"; TORN: {', '.join(missed)}" if missed else "", f"({time.monotonic() - started:.0f} s)", flush=True)
-    with hold() as folder:
+    with tempfile.TemporaryDirectory(prefix="configtron-nets-") as folder:
         started = time.monotonic()
-        catch = cast(net, net.steps(connections, times), folder)
+        catch = cast(net, net.steps(connections, times), Path(folder))
         for step in catch.steps:
             print(f"{name}  {json.dumps({key: value for key, value in step.items() if key != 'rows'})}")
             for line in table(step["rows"]) if "rows" in step else ():
