@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.faults.drawn_clients import FORM, LEASE_S, drawn, served
-from tests.support.faults.power_cut import spooled, stored
+from tests.support.faults.power_cut import stored
 from tests.support.faults.real_fleet import RealFleet
 from tests.support.tune import kmod_net
 from tests.support.waiting import until
@@ -49,7 +49,7 @@ def main(windows: Callable[[], list[int]], folder: Path) -> dict[str, Any]:
             until(lambda: fleet.held() == "1.1", fleet.logs)
             found: dict[str, Any] = {"first": windows(), "drawn": drawn(fleet, int(time.time()) // EPOCH_S)}
         manager.send_signal(signal.SIGSTOP)
-        spooled(fleet, "steps", ROWS)
+        fleet.spool("steps", ROWS)
         with fleet.agent():
             until(lambda: bool(fleet.lines("kept by its former start")), fleet.logs)
             # Both clocks are compared once the agent's loop has begun.

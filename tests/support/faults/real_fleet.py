@@ -25,9 +25,11 @@ from configtron.db.fleet import FleetStore
 from configtron.fleet.transport.curve_keys import manager_address
 from configtron.model.fleet import OutcomeRow
 from configtron.service.fleet import enrolment
+from configtron.service.fleet.spool import Spool
 from tests.support.children import child
 from tests.support.loopback import free_endpoint
 
+ROW = OutcomeRow("", "", 0, 5, "a.example", "198.51.7.0/24", "0" * 16, 812.5)
 LEASE_S = 6.0
 # s after which an agent has done what it would do wrongly: three of its turns.
 SETTLED_S = 3.0
@@ -100,6 +102,12 @@ class RealFleet:
         command = [sys.executable, "-m", "configtron", "--db", str(self.journal), "tune", *self._tune, *words]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         return done.stdout + done.stderr
+
+    def spool(self, boot: str, count: int) -> None:
+        """Let rows of a start of the agent wait in its spool."""
+        spool = Spool(self.agent_folder / "spool.db", "web1", boot=boot)
+        spool.add([ROW] * count)
+        spool.close()
 
     def lines(self, words: str, name: str = "agent") -> list[str]:
         """Return the lines of a log that have these words."""

@@ -54,8 +54,12 @@ def ends(driver: EbpfDriver, server: Server, _: int) -> dict[str, Any]:
     for way in ("server first", "client first", "client resets", "server resets", "data"):
         list(driver.records())
         client, served = server.connect("127.1.0.5")
-        if way == "data":
-            exchange(client, served)
+        for _ in range(TURNS if way == "data" else 0):
+            served.sendall(bytes(ANSWER))
+            client.recv(ANSWER, socket.MSG_WAITALL)
+            client.send(bytes(REQUEST))
+            served.recv(REQUEST)
+            time.sleep(0.03)
         first, second = (client, served) if way.startswith("client") else (served, client)
         if way.endswith("resets"):
             first.setsockopt(*ABORT)
@@ -63,11 +67,8 @@ def ends(driver: EbpfDriver, server: Server, _: int) -> dict[str, Any]:
         time.sleep(0.05)
         second.close()
         time.sleep(0.05)
-        answer[way] = [
-            record._asdict() | {"opened": record.opened._asdict()}
-            for record in driver.records()
-            if isinstance(record, CloseRecord)
-        ]
+        closed = (record for record in driver.records() if isinstance(record, CloseRecord))
+        answer[way] = [record._asdict() | {"opened": record.opened._asdict()} for record in closed]
     return answer
 
 
@@ -77,16 +78,6 @@ def untyped(driver: EbpfDriver, server: Server, _: int) -> dict[str, Any]:
     reach.has_types = lambda: False
     driver.apply(Changes({**ARMS, **CLASSES}, PREFIXES))
     return ends(driver, server, 0)
-
-
-def exchange(client: socket.socket, served: socket.socket) -> None:
-    """Ten answers with pauses between them."""
-    for _ in range(TURNS):
-        served.sendall(bytes(ANSWER))
-        client.recv(ANSWER, socket.MSG_WAITALL)
-        client.send(bytes(REQUEST))
-        served.recv(REQUEST)
-        time.sleep(0.03)
 
 
 def bands(driver: EbpfDriver, server: Server, _: int) -> dict[str, Any]:
@@ -177,14 +168,12 @@ def listens(driver: EbpfDriver, server: Server, _: int) -> dict[str, Any]:
     """A plan with a class for every client, at a place that names one port: other ports' connections are untouched."""
     driver.revert(driver.before())
     named = EbpfDriver(Place(cgroup=GROUP, listen="8080"))
-    try:
-        named.apply(Changes({**ARMS, **CLASSES}, default="A"))
-        put(named, plan(1))
-        ways = {port: one_of(server, "127.1.0.5", mapped=port == 8081) for port in (8080, 8081)}
-        ports = {record.local_port for record in named.records() if isinstance(record, OpenRecord)}
-        return {"ways": ways, "recorded": sorted(ports)}
-    finally:
-        named.revert(named.before())
+    named.apply(Changes({**ARMS, **CLASSES}, default="A"))
+    put(named, plan(1))
+    ways = {port: one_of(server, "127.1.0.5", mapped=port == 8081) for port in (8080, 8081)}
+    ports = {record.local_port for record in named.records() if isinstance(record, OpenRecord)}
+    named.revert(named.before())
+    return {"ways": ways, "recorded": sorted(ports)}
 
 
 def full(driver: EbpfDriver, server: Server, count: int) -> dict[str, Any]:
@@ -313,18 +302,10 @@ def mixes_of(epoch: int) -> dict[str, Mix]:
     return dict.fromkeys("ABC", Mix((f"p{epoch % 8}",), (PARTS,)))
 
 
-SCENARIOS = {
-    scenario.__name__: scenario
-    for scenario in (many, ends, untyped, bands, servers, moved, listens, full, refused, lapse, torn)
-}
-
-
-def main() -> None:
-    what, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    with ruled() as (driver, server):
-        answer = SCENARIOS[what](driver, server, count)
-    print(json.dumps(answer | {"nothing left": nothing_left()}))
-
+SCENARIOS = (many, ends, untyped, bands, servers, moved, listens, full, refused, lapse, torn)
 
 if __name__ == "__main__":
-    main()
+    play = next(one for one in SCENARIOS if one.__name__ == sys.argv[1])
+    with ruled() as (driver, server):
+        answer = play(driver, server, int("".join(sys.argv[2:]) or 0))
+    print(json.dumps(answer | {"nothing left": nothing_left()}))

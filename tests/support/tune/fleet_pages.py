@@ -31,7 +31,7 @@ from configtron.db.spool_file import SpoolFile
 from configtron.intake.pageloads.log_lines import prefix_of_client
 from configtron.intake.pageloads.plan_book import unit
 from configtron.model.draw import PARTS, Key, Mix, Plan, draw, unit_of
-from configtron.model.fleet import TURN_MARGIN_S, OutcomeRow
+from configtron.model.fleet import TURN_MARGIN_S
 from tests.support.draws import ABORT
 from tests.support.faults.real_fleet import RealFleet
 from tests.support.one_request import ask, connected
@@ -85,7 +85,7 @@ class PagesFleet(RealFleet):
         until(lambda: self.held().startswith(f"{term}."), self.logs)
         self.taken = time.monotonic()
 
-    def stored(self, count: int) -> None:
+    def until_rows(self, count: int) -> None:
         """Wait until the manager has so many rows."""
         until(lambda: len(self.rows()) >= count, self.logs)
 
@@ -124,7 +124,9 @@ def judged(fleet: PagesFleet, wanted: Mapping[int, str], least_ms: int = LEAST_M
     """Compare rows with what user space draws for their clients."""
     rows, key, wrong, epoch = fleet.rows(), fleet.key(), Counter[str](), int(time.time()) // fleet.epoch_s
     plan = Plan(Key.of(key), epoch, 0, HOLDBACK)
-    numbers = [_number(row, wanted, least_ms) for row in rows]
+    # Which load a row is of: its time says so, and of one that failed its prefix.
+    places = {prefix_of_client(ip_address(address).packed): at for at, address in wanted.items()}
+    numbers = [places[row.prefix] if row.plt_ms is None else round(row.plt_ms) - least_ms for row in rows]
     loads = Counter(numbers)
     wrong["doubled"] = sum(count > 1 for count in loads.values())
     wrong["lost"] = len(wanted.keys() - loads.keys())
@@ -151,13 +153,6 @@ def judged(fleet: PagesFleet, wanted: Mapping[int, str], least_ms: int = LEAST_M
             "log": fleet.logs()}  # fmt: skip
 
 
-def _number(row: OutcomeRow, wanted: Mapping[int, str], least_ms: int) -> int:
-    """Return which load a row is of: its time says so, and of one that failed its prefix."""
-    if row.plt_ms is not None:
-        return round(row.plt_ms) - least_ms
-    return next(at for at, address in wanted.items() if prefix_of_client(ip_address(address).packed) == row.prefix)
-
-
 def main(driver: str, count: int, failures: int, folder: Path) -> dict[str, Any]:
     """Load pages with the manager there, without it, and after a kill of the agent."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
@@ -175,7 +170,7 @@ def main(driver: str, count: int, failures: int, folder: Path) -> dict[str, Any]
             with fleet.manager():
                 fleet.holding(1)
                 loads(0, third)
-                fleet.stored(third)
+                fleet.until_rows(third)
             fleet.taught()
             loads(third, 2 * third)
             for address in broken.values():
@@ -187,10 +182,10 @@ def main(driver: str, count: int, failures: int, folder: Path) -> dict[str, Any]
             # nginx loses the first line after its log's reader has changed.
             ask(port, "127.1.0.1", "GET /index.html HTTP/1.1")
             with fleet.manager():
-                fleet.stored(2 * third + failures)
+                fleet.until_rows(2 * third + failures)
                 fleet.holding(2)
                 loads(2 * third, count)
-                fleet.stored(count + failures)
+                fleet.until_rows(count + failures)
     return judged(fleet, wanted | broken)
 
 

@@ -77,12 +77,12 @@ def pages(folder: Path) -> dict[str, Any]:
         for source, port in (("10.9.0.9", PORT4), ("fd00:9::9", PORT6)):
             client_at(source, port).close()
         loads(0, half)
-        fleet.stored(half)
+        fleet.until_rows(half)
         fleet.taught()
         loads(half, len(wanted))
         for address, port in BROKEN.items():
             broken_load(client_at(address, port), partial(ask, address, port))
-        fleet.stored(len(wanted) + len(BROKEN))
+        fleet.until_rows(len(wanted) + len(BROKEN))
     ways = Counter(wanted[round(row.plt_ms) - LEAST_MS][1] for row in fleet.rows() if row.plt_ms is not None)
     found = judged(fleet, dict(enumerate([*(one[0] for one in wanted), *BROKEN])), LEAST_MS)
     return found | {"ways": ways, "failed": [(failure, *rest) for failure, _, *rest in found["failed"]]}

@@ -17,7 +17,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +69,11 @@ class Agent(MapAgent):
         while True:
             self.turn()
             self.reading.turn(self.applier)
-            while (data := received(self.end)) is not None:
-                batch = decoded(data)
-                self.ended += len(batch.ended)
-                self.pages.turn(batch)
+            with suppress(BlockingIOError):
+                while True:
+                    batch = decoded(self.end.recv(1 << 20))
+                    self.ended += len(batch.ended)
+                    self.pages.turn(batch)
             self.pages.turn(ReaderBatch())
             if time.monotonic() >= until:
                 return
@@ -114,13 +115,6 @@ class Agent(MapAgent):
         self.reading.close()
         self.enforcement.release()
         return found
-
-
-def received(end: socket.socket) -> bytes | None:
-    try:
-        return end.recv(1 << 20)
-    except BlockingIOError:
-        return None
 
 
 def controls(ends: Ends) -> dict[str, str]:

@@ -36,7 +36,7 @@ from configtron.learner.loop_maker import LoopMapMaker
 from configtron.learner.saved import Recipe
 from configtron.linux import netns
 from configtron.model.close_records import OpenRecord
-from configtron.model.draw import Mix, Plan, draws, propensity, unit_of
+from configtron.model.draw import draw, propensity, unit_of
 from configtron.model.fleet import WHOLE, FleetMap, OutcomeRow
 from configtron.model.grid import Grid
 from configtron.model.nearest import point
@@ -69,22 +69,11 @@ GATEWAY = ("10.99.0.11", "10.99.0.12")
 LISTED = [f"10.98.0.{at + 1}" for at in range(24)]
 
 
-def grid() -> Grid:
-    """Return Default and two configurations that a socket shows by its notsent_lowat."""
-    knob = Knob("notsent_lowat", "tcp", "bytes", 0, (0, *LOWAT.values()))
-    return Grid((knob,), ((0,), (1,), (2,)))
-
-
-def classes() -> Classes:
-    """Return a class of near clients and one of far ones."""
-    centroids = np.array([point(Context(KBPS, rtt_ms, 0.0)) for rtt_ms in (NEAR_MS, FAR_MS)])
-    return Classes(("near", "far"), centroids, np.full((2, 3), 0.3), np.full(2, 100.0), np.full(2, 0.1))
-
-
-def load_ms(rtt_ms: float, lowat: int, noise: float) -> float:
-    """Return a page load time: far clients gain a third by `wide`, near ones by `plain`."""
-    suits = LOWAT["wide"] if rtt_ms > 30.0 else LOWAT["plain"]
-    return (100.0 + 10.0 * rtt_ms) * (0.5 if lowat == suits else 1.0 if not lowat else 1.2) * noise
+# Default and two configurations that a socket shows by its notsent_lowat.
+GRID = Grid((Knob("notsent_lowat", "tcp", "bytes", 0, (0, *LOWAT.values())),), ((0,), (1,), (2,)))
+# A class of near clients and one of far ones.
+CLASSES = Classes(("near", "far"), np.array([point(Context(KBPS, rtt_ms, 0.0)) for rtt_ms in (NEAR_MS, FAR_MS)]),
+                  np.full((2, 3), 0.3), np.full(2, 100.0), np.full(2, 0.1))  # fmt: skip
 
 
 class Hosted(NamedTuple):
@@ -120,12 +109,12 @@ def hosted(folder: Path, name: str, place: Place) -> Iterator[Hosted]:
     key, clock, driver = signing_key(options.keys), [float(FIRST * EPOCH_S + 1)], driver_of(name, place)
     with AgentJournal(lease.database) as journal, FleetStore(lease.database) as store:
         enforcement = JournaledEnforcement(lease, journal, driver)
-        made = loop_options(options, grid(), (), frozenset(), enforcement.draws)
+        made = loop_options(options, GRID, (), frozenset(), enforcement.draws)
         # In one thread with the learner, the lease is not renewed each second.
         made = replace(made, map=replace(made.map, lease_s=60.0))
         maker = LoopMapMaker(made, bytes(range(16)))
         # Classes as an earlier start left them: making them imports what takes seconds.
-        maker.learner.recipe_ = Recipe(options.policy, made.grid, ("site",), classes(), 1, 0, budget=made.budget)
+        maker.learner.recipe_ = Recipe(options.policy, made.grid, ("site",), CLASSES, 1, 0, budget=made.budget)
         maker.learner.policy = maker.learner.recipe_.make()
         core = ManagerCore(store, GuardedMaker(maker, enforcement.barred), key, "local/test", round(clock[0] * NS))
         applier = Applier(enforcement, key.verify_key, Rules())
@@ -144,36 +133,32 @@ class World:
         self.here, self.rng, self.sequence = here, np.random.default_rng(5), 0
 
     def row(self, address: str, rtt_ms: float, class_name: str, arm: int | None) -> OutcomeRow:
-        """Return the outcome of a load by what was drawn for it."""
-        fleet_map, self.sequence = self.here.map, self.sequence + 1
+        """Return the outcome of a load by what was drawn for it: far clients gain by `wide`, near ones by `plain`."""
+        fleet_map, epoch, self.sequence = self.here.map, self.here.epoch, self.sequence + 1
         profile, chance = "", None
         if class_name:
-            mix = Mix(*zip(*fleet_map.mixes[class_name], strict=True))
-            chance = propensity(plan_of(fleet_map, self.here.epoch), mix, arm)
-            profile = "" if arm is None else mix.profiles[arm]
+            dated = dated_plan(fleet_map, epoch)
+            chance = propensity(dated.plan, dated.mixes[class_name], arm)
+            profile = "" if arm is None else dated.mixes[class_name].profiles[arm]
         lowat = lowat_asked(fleet_map, profile) if profile else 0
-        made = load_ms(rtt_ms, lowat, float(np.exp(0.1 * self.rng.standard_normal())))
+        gain = 0.5 if lowat == LOWAT["wide" if rtt_ms > 30.0 else "plain"] else 1.0 if not lowat else 1.2
+        made = (100.0 + 10.0 * rtt_ms) * gain * float(np.exp(0.1 * self.rng.standard_normal()))
         return OutcomeRow("local", "boot", self.sequence, round(self.here.clock[0] * NS), "site", prefix_of(address),
-                          f"{unit_of(address):010x}{self.here.epoch:06x}", made, fleet_map.term, fleet_map.version,
-                          self.here.epoch, class_name, arm, profile, chance, rtt_ms=rtt_ms, bandwidth_kbps=KBPS,
-                          loss=0.0)  # fmt: skip
+                          f"{unit_of(address):010x}{epoch:06x}", made, fleet_map.term, fleet_map.version, epoch,
+                          class_name, arm, profile, chance, rtt_ms=rtt_ms, bandwidth_kbps=KBPS, loss=0.0)  # fmt: skip
 
     def others(self) -> list[OutcomeRow]:
         """Return an epoch's rows of other prefixes, half of them far, drawn as the kernel would."""
-        fleet_map, far_from = self.here.map, OTHERS // 2
-        addresses = [(f"198.51.{at % OTHERS}.{at // OTHERS + 1}", at % OTHERS >= far_from) for at in range(ROWS)]
-        spread = np.exp(0.1 * self.rng.standard_normal(ROWS))
-        seen = [(address, float((FAR_MS if far else NEAR_MS) * by))
-                for (address, far), by in zip(addresses, spread, strict=True)]  # fmt: skip
-        names = [_class_of(fleet_map, *one) for one in seen]
-        arms: dict[str, int | None] = {}
-        for name in set(names) - {""}:
-            mix = Mix(*zip(*fleet_map.mixes[name], strict=True))
-            members = [address for (address, _), of in zip(seen, names, strict=True) if of == name]
-            units = [unit_of(one) for one in members]
-            found, _ = draws(plan_of(fleet_map, self.here.epoch), mix, np.array(units, dtype=np.uint64))
-            arms |= dict(zip(members, found.tolist(), strict=True))
-        return [self.row(*one, name, arms.get(one[0])) for one, name in zip(seen, names, strict=True)]
+        fleet_map, rows = self.here.map, []
+        dated = dated_plan(fleet_map, self.here.epoch)
+        for at, by in enumerate(np.exp(0.1 * self.rng.standard_normal(ROWS))):
+            address = f"198.51.{at % OTHERS}.{at // OTHERS + 1}"
+            rtt_ms = float((FAR_MS if at % OTHERS >= OTHERS // 2 else NEAR_MS) * by)
+            bands = (band.class_name for band in fleet_map.bands if rtt_ms * 1000 <= band.up_to_us)
+            name = fleet_map.prefixes.get(prefix_of(address)) or next(bands, "")
+            arm = draw(dated.plan, dated.mixes[name], unit_of(address)).arm if name else None
+            rows.append(self.row(address, rtt_ms, name, arm))
+        return rows
 
     def next_epoch(self, rows: Sequence[OutcomeRow]) -> list[LoopStep]:
         """Learn rows, have the next map made ten seconds before its epoch, and let the epoch begin."""
@@ -193,15 +178,6 @@ def prefix_of(address: str) -> str:
 
 def lowat_asked(fleet_map: FleetMap, profile: str) -> int:
     return int(str(dict(fleet_map.profiles[profile].settings).get("notsent_lowat", 0)))
-
-
-def _class_of(fleet_map: FleetMap, address: str, rtt_ms: float) -> str:
-    bands = (band.class_name for band in fleet_map.bands if rtt_ms * 1000 <= band.up_to_us)
-    return fleet_map.prefixes.get(prefix_of(address)) or next(bands, "")
-
-
-def plan_of(fleet_map: FleetMap, epoch: int) -> Plan:
-    return dated_plan(fleet_map, epoch).plan
 
 
 class Visitors:

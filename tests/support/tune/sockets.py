@@ -84,11 +84,6 @@ def state_of(one: socket.socket) -> dict[str, Any]:
     return found | {"cc": name.partition(b"\0")[0].decode(), "remote": one.getpeername()[1]}
 
 
-def exchange(client: socket.socket, served: socket.socket, size: int) -> None:
-    served.sendall(bytes(size))
-    client.recv(size, socket.MSG_WAITALL)
-
-
 def witnessed(built: str) -> dict[int, dict[str, int]]:
     """Remote port -> what the witness says of the server's socket."""
     pins.mount()
@@ -210,8 +205,9 @@ def of_job(job: dict[str, Any], driver: EbpfDriver) -> dict[str, Any]:
         if "idle_s" in job:
             for when, pause_s in (("busy", 0.0), ("idled", job["idle_s"])):
                 time.sleep(pause_s)
-                for ends in pairs.values():
-                    exchange(*ends, 20_000)
+                for client, served in pairs.values():
+                    served.sendall(bytes(20_000))
+                    client.recv(20_000, socket.MSG_WAITALL)
                 answer[when] = states()
         if "ways" in job:
             answer["ways"] = {way: cross(way, address) for way, address in job["ways"].items()}
