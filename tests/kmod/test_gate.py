@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.support.kmod import gate, nets, schemes
@@ -19,6 +21,9 @@ REPORTS = {
     "INFO: task rmmod:99 blocked for more than 120 seconds.",
     "Kernel panic - not syncing: Fatal exception in interrupt",
 }
+ONE = "WARNING: CPU: 0 PID: 1 at a.c:1 ct_a+0x1/0x2 [configtron]\n ct_a\n---[ end trace 0000000000000000 ]---\n"
+USED = {"cc": "bbr", "ecn": "off", "connections": 5, "ecn agreed": 0, "ran": {"bbr": 5}, "before": [1, 3],
+        "after": [1, 3], "alive": 0}  # fmt: skip
 
 
 @pytest.mark.parametrize("line", sorted(REPORTS))
@@ -28,50 +33,40 @@ def test_a_report_is_seen(line: str, stamp: str) -> None:
     assert report.startswith(line) and "ct_exit" in report
 
 
-def test_what_a_booting_kernel_says_does_not_count() -> None:
+def test_what_is_no_report_and_what_are_two() -> None:
+    """A booting kernel's words do not count; a log that ends too soon is a report."""
     assert gate.reports(f"WARNING: a driver\n{BEGIN}\nconfigtron: loading out-of-tree module taints kernel.\n") == []
-
-
-def test_a_log_that_ends_too_soon_is_a_report() -> None:
     assert gate.reports("Booting from ROM..") == ["the log ends before the stress began"]
-
-
-def test_two_reports_are_two() -> None:
-    one = "WARNING: CPU: 0 PID: 1 at a.c:1 ct_a+0x1/0x2 [configtron]\n ct_a\n---[ end trace 0000000000000000 ]---\n"
-    assert [report.count("end trace") for report in gate.reports(f"{BEGIN}\n{one}usual words\n{one}")] == [1, 1]
+    assert [report.count("end trace") for report in gate.reports(f"{BEGIN}\n{ONE}usual words\n{ONE}")] == [1, 1]
 
 
 def test_a_torn_net_is_reported() -> None:
     net = nets.NETS["uml"]
     lines = [nets.PLANTED[mistake] for mistake in net.catches if mistake != "leak"]
-    faulted = {"rows": [{"cc": name, "result": "references"} for name in nets.FAULTY]}
-    whole = nets.Catch(0, [{"leaked": ["  a planted leak"]}, faulted], lines, "")
-    assert nets.torn(net, whole) == []
-    passed = {"rows": [{"cc": name, "result": "ok"} for name in nets.FAULTY]}
+    whole, passed = ({"rows": [{"cc": name, "result": result} for name in nets.FAULTY]}
+                     for result in ("references", "ok"))  # fmt: skip
+    assert nets.torn(net, nets.Catch(0, [{"leaked": ["  a planted leak"]}, whole], lines, "")) == []
     assert nets.torn(net, nets.Catch(0, [passed], lines[1:], "")) == ["rcu", "leak", *nets.FAULTY]
+    assert {mistake for net in nets.NETS.values() for mistake in net.catches} == set(nets.PLANTED)
 
 
-def test_a_congestion_control_that_loses_references_is_not_well() -> None:
-    fine = {"cc": "bbr", "ecn": "off", "connections": 5, "ecn agreed": 0, "ran": {"bbr": 5}}
-    counts = {"before": [1, 3], "after": [1, 3], "alive": 0}
-    row = {**fine, **counts, "result": schemes.verdict({**fine, **counts}, "bbr", ecn=False)}
-    assert nets.Catch(0, [{"rows": [row]}], [], "").well()
-    for wrong in ({"after": [2, 3]}, {"after": [1, 4]}, {"alive": 1}, {"ran": {"reno": 5}}, {"ecn agreed": 5}):
-        bad = {**row, **wrong}
-        bad["result"] = schemes.verdict(bad, "bbr", ecn=False)
-        assert not nets.Catch(0, [{"rows": [bad]}], [], "").well(), wrong
+@pytest.mark.parametrize(
+    ("wrong", "well"),
+    [({}, True), ({"after": [2, 3]}, False), ({"after": [1, 4]}, False), ({"alive": 1}, False),
+     ({"ran": {"reno": 5}}, False), ({"ecn agreed": 5}, False)],
+)  # fmt: skip
+def test_a_congestion_control_that_loses_references_is_not_well(wrong: dict[str, Any], well: bool) -> None:
+    row = {**USED, **wrong}
+    row["result"] = schemes.verdict(row, "bbr", ecn=False)
+    assert nets.Catch(0, [{"rows": [row]}], [], "").well() == well
 
 
 def test_the_table_names_what_ran_and_who_held_what() -> None:
     row = {"cc": "dctcp", "ecn": "-", "connections": 0, "refused": "Protocol not supported", "result": "ok, refused"}
-    used = {"cc": "reno", "ecn": "on", "connections": 5, "ecn agreed": 5, "ran": {"reno": 5}, "result": "ok"}
+    used = {**USED, "cc": "reno", "ecn": "on", "ecn agreed": 5, "ran": {"reno": 5}, "result": "ok"}
     head, first, second = nets.table([row, {**used, "before": [None, 3], "after": [None, 3], "unload": "gone"}])
     assert head.split()[:4] == ["cc", "ecn", "conn", "agreed"] and "Protocol not supported" in first
     assert second.split() == ["reno", "on", "5", "5", "reno", "5", "-/3", "-/3", "gone", "ok"]
-
-
-def test_every_planted_mistake_is_for_some_net() -> None:
-    assert {mistake for net in nets.NETS.values() for mistake in net.catches} == set(nets.PLANTED)
 
 
 def test_only_our_leaks_are_ours() -> None:

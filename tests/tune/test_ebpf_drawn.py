@@ -17,7 +17,7 @@ from configtron.model.protocols import PlanReader
 from configtron.model.tuning import Place
 from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from tests.support.draws import KEY
-from tests.support.tune import listened, repeated
+from tests.support.tune import sockets
 from tests.support.tune.aside import aside
 from tests.support.tune.banded import BANDS, CLIENTS, LOST_S, RTTS_MS, THOUGHT_S, WINDOWS
 from tests.support.tune.drawn import ANSWER, REQUEST, TURNS
@@ -158,7 +158,7 @@ def test_refusals() -> None:
 
 @pytest.mark.root
 def test_status_shows_epoch_and_lease_and_one_holdback_lives(tmp_path: Path) -> None:
-    seen = aside("status_of_plan.py", str(tmp_path / "db"))
+    seen = aside("status_of_plan.py", "plan", str(tmp_path / "db"))
     assert seen["none"] == [""] and seen["nothing left"]
     assert re.fullmatch(
         r"epoch 77: 1 classes assigned, control group 5.0%, its lease ends in 35\d\d\.\d s", seen["plan"][0]
@@ -192,19 +192,19 @@ def test_a_class_change_re_tunes_the_prefixs_connections_until_its_agent_ends(tm
 
 
 # A place that names listeners: their connections are tuned, those of others at the same host are not.
-MEANT = {way for way in listened.WAYS if not way.startswith("22") and not way.endswith("another")}
+MEANT = {way for way in sockets.WAYS if not way.startswith("22") and not way.endswith("another")}
 
 
 @pytest.mark.root
 def test_who_came_to_a_named_listener_is_tuned_and_no_one_else() -> None:
-    seen = aside("listened.py")
-    for way in listened.WAYS:
+    seen = aside("sockets.py", "listened")
+    for way in sockets.WAYS:
         begun = {"cc": "cubic", "cwnd": 23} if way in MEANT else {"cc": "reno", "cwnd": 10}
         assert seen["begun"][way] == begun, way
         assert seen["moved"][way]["cc"] == "bbr" if way in MEANT else seen["moved"][way] == begun, way
     # The window that was offered before the handshake, too: five segments of a loopback's MSS would be more than
     # 65535, which is the most a SYN-ACK can offer.
-    offered = {meant: {seen["offered"][way] for way in listened.WAYS if (way in MEANT) == meant} for meant in (0, 1)}
+    offered = {meant: {seen["offered"][way] for way in sockets.WAYS if (way in MEANT) == meant} for meant in (0, 1)}
     assert offered[0].isdisjoint(offered[1]), seen["offered"]
     # `move` takes ports that a process still listens at: every port but 22's is named, 8080 and 8081 in part.
     assert seen["move"] == [len(MEANT), len(MEANT)]
@@ -212,20 +212,21 @@ def test_who_came_to_a_named_listener_is_tuned_and_no_one_else() -> None:
 
 
 @pytest.mark.root
-def test_a_rollback_finds_what_no_journal_knows() -> None:
+def test_a_rollback_finds_what_no_journal_knows(tmp_path: Path) -> None:
     """A database that was lost: the choice of listeners is read from the kernel."""
-    assert aside("unlisted.py") == {"rows": [["ebpf", "unjournaled", "undone"]] * 2, "nothing left": True}
+    seen = aside("status_of_plan.py", "unlisted", str(tmp_path / "db"))
+    assert seen == {"rows": [["ebpf", "unjournaled", "undone"]] * 2, "nothing left": True}
 
 
 @pytest.mark.root
 def test_a_window_that_the_kernel_cut_for_repeated_syn_acks_stays_cut() -> None:
     """RFC 5681 section 3.1. One repeat takes nothing from it: RFC 6298's first time-out is short, and Linux waits for
     the second. The untouched stack, the last of these clients, does the same."""
-    seen = aside("repeated.py")
-    windows = [repeated.WINDOW, repeated.WINDOW, 1, 1, 1]
+    seen = aside("sockets.py", "repeated")
+    windows = [sockets.WINDOW, sockets.WINDOW, 1, 1, 1]
     assert seen["clients"] == {
         client: [repeats, window, window]
-        for (client, repeats), window in zip(repeated.CLIENTS.items(), windows, strict=True)
+        for (client, repeats), window in zip(sockets.CLIENTS.items(), windows, strict=True)
     }
     assert seen["nothing left"]
 

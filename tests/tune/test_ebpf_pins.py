@@ -25,7 +25,7 @@ def neighbour() -> Iterator[dict[str, bool]]:
     """Another configtron holds pins and congestion controls for the length of a block; what it says of them after."""
     usable()
     printed: dict[str, bool] = {}
-    command = apart([sys.executable, str(HERE / "neighbour.py")])
+    command = apart([sys.executable, str(HERE / "mishaps.py"), "neighbour"])
     with child(command, stdin=PIPE, stdout=PIPE, text=True, env=ENVIRONMENT) as other:
         assert other.stdin and other.stdout and other.stdout.readline() == "held\n"
         yield printed
@@ -49,7 +49,7 @@ def test_mishaps(tmp_path: Path, beside: bool) -> None:
         '__attribute__((section("sockops"))) int other(void *ops) { return 1; }\n'
     )
     with neighbour() if beside else nullcontext({}) as printed:
-        results = aside("mishaps.py", str(compiled(other, tmp_path)))
+        results = aside("mishaps.py", "changes", str(compiled(other, tmp_path)))
     assert set(printed.values()) <= {True}, printed
     assert "another program holds the control group" in results.pop("held by another")
     assert "no profile is called 'absent'" in results.pop("unknown profile")
@@ -59,7 +59,7 @@ def test_mishaps(tmp_path: Path, beside: bool) -> None:
 
 def test_pins_that_are_gone(tmp_path: Path) -> None:
     """Unmounted, removed by hand, or made where they would not stay."""
-    results = aside("pins_gone.py", str(tmp_path))
+    results = aside("mishaps.py", "gone", str(tmp_path))
     code, printed = results.pop("apply in ip netns exec")
     assert code == 5 and printed.count("\n") == 1 and "run it outside, with --netns other" in printed
     assert failed(results) == set()

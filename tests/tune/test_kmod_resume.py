@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.support.careful_resume import RETREAT, UNVALIDATED, Acknowledged, ResumeChange, Resumption, SavedPath
-from tests.support.tune.kmod_resume import PATHS, SEGMENT
-from tests.support.tune.kmod_resume_ways import RIGHT
+from tests.support.tune.kmod_resume import PATHS, RIGHT, SEGMENT
 
 pytestmark = pytest.mark.lab
 
@@ -51,7 +50,7 @@ class Row(NamedTuple):
 
 @pytest.fixture(scope="module")
 def found(guest: Callable[..., Findings]) -> Findings:
-    reported = guest("kmod_resume")
+    reported = guest("kmod_resume", "paths")
     assert tuple(reported["names"]) == Row._fields
     return reported
 
@@ -196,7 +195,7 @@ JUMP = int(RIGHT.settings["resume_cwnd"]) // 2
 
 @pytest.fixture(scope="module")
 def other(guest: Callable[..., Findings]) -> Findings:
-    return guest("kmod_resume_ways")
+    return guest("kmod_resume", "ways")
 
 
 def outcome(one: Findings) -> tuple[int, int, int]:

@@ -142,7 +142,7 @@ def test_by_the_sysctl_driver(hosts: Hosts) -> None:
 
 def test_by_the_ebpf_driver() -> None:
     """The clamp too, which no option of a program reaches."""
-    found = aside("left_open.py")
+    found = aside("sockets.py", "left")
     assert found["under"] == ["reno", 2, 7000, 3]
     assert found["after"][0] != "reno" and found["after"][2:] == [0, 0] and found["after"][1] > 2
     assert found["restored"] == [1, 1, {}] and found["other"] == found["other after"]

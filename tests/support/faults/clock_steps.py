@@ -15,9 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from configtron.service.fleet.spool import Spool
 from tests.support.faults.drawn_clients import FORM, LEASE_S, drawn, served
-from tests.support.faults.power_cut import ROW, stored
+from tests.support.faults.power_cut import stored
 from tests.support.faults.real_fleet import RealFleet
 from tests.support.tune import kmod_net
 from tests.support.waiting import until
@@ -29,14 +28,9 @@ STEPS = (3_600, -3_600, 86_400)
 TURNED_S = 3.0
 
 
-def set_clock(to_s: float) -> None:
-    """Set the guest's wall clock."""
-    time.clock_settime(time.CLOCK_REALTIME, to_s)
-
-
 def stepped(fleet: RealFleet, windows: Callable[[], list[int]], by_s: int) -> dict[str, Any]:
     """Step the clock, and look at new connections for longer than a lease."""
-    set_clock(time.time() + by_s)
+    time.clock_settime(time.CLOCK_REALTIME, time.time() + by_s)
     time.sleep(TURNED_S)
     until_s, seen = time.monotonic() + 2 * LEASE_S, []
     while time.monotonic() < until_s:
@@ -48,17 +42,14 @@ def stepped(fleet: RealFleet, windows: Callable[[], list[int]], by_s: int) -> di
 
 def main(windows: Callable[[], list[int]], folder: Path) -> dict[str, Any]:
     """Step the clock while rows wait, and again when they have arrived."""
-    now_s = time.time()
-    set_clock(now_s // EPOCH_S * EPOCH_S + EPOCH_S / 2)
+    time.clock_settime(time.CLOCK_REALTIME, time.time() // EPOCH_S * EPOCH_S + EPOCH_S / 2)
     fleet = RealFleet(folder, ["--driver", "kmod"], {**FORM, "epoch_s": EPOCH_S})
     with fleet.manager() as manager:
         with fleet.agent():
             until(lambda: fleet.held() == "1.1", fleet.logs)
             found: dict[str, Any] = {"first": windows(), "drawn": drawn(fleet, int(time.time()) // EPOCH_S)}
         manager.send_signal(signal.SIGSTOP)
-        spool = Spool(fleet.agent_folder / "spool.db", "web1", boot="steps")
-        spool.add([ROW] * ROWS)
-        spool.close()
+        fleet.spool("steps", ROWS)
         with fleet.agent():
             until(lambda: bool(fleet.lines("kept by its former start")), fleet.logs)
             # Both clocks are compared once the agent's loop has begun.
@@ -76,4 +67,4 @@ def main(windows: Callable[[], list[int]], folder: Path) -> dict[str, Any]:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="clock-") as name, served(sys.argv[1]) as windows:
         found = main(windows, Path(name))
-    print(json.dumps(found | {"unload": kmod_net.drained(), "complaints": kmod_net.complaints()}))
+    print(json.dumps(found | kmod_net.ended()))

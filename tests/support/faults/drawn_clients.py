@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from ipaddress import ip_address
 from typing import Any
 
-from configtron.db.fleet import FleetStore
 from configtron.linux.netns import inside
 from configtron.model.draw import PARTS
 from tests.support.faults.real_fleet import RealFleet
@@ -31,8 +30,7 @@ def served(module: str) -> Iterator[Callable[[], list[int]]]:
     """Load the module; yield what returns the first window of a new connection of each client."""
     kmod_net.load(module)
     with kmod_net.hosts():
-        for name, end in (("s", "vs"), ("c", "vc")):
-            kmod_net.tc(name, "change", f"{end} root netem delay 1ms limit 100000")
+        kmod_net.delayed(0.001)
         listener = kmod_net.listener(kmod_net.PORT4)
 
         def windows() -> list[int]:
@@ -49,8 +47,6 @@ def served(module: str) -> Iterator[Callable[[], list[int]]]:
 
 def drawn(fleet: RealFleet, epoch: int) -> list[int]:
     """Return the windows of the clients' arms in an epoch, by the key that the manager's database has."""
-    with FleetStore(fleet.database) as store:
-        key = bytes.fromhex(store.facts()["maker"])
     mix = tuple((str(window), PARTS // len(WINDOWS)) for window in WINDOWS)
     units = [0xFFFF << 32 | int(ip_address(address)) for address in CLIENTS]
-    return [WINDOWS[slice_of(mix, siphash(key, epoch, unit) & 0xFFFF)] for unit in units]
+    return [WINDOWS[slice_of(mix, siphash(fleet.key(), epoch, unit) & 0xFFFF)] for unit in units]

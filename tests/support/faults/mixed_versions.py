@@ -96,5 +96,5 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="mixed-") as name, made as stack:
         found = main(stack, Path(name), sys.argv[2])
     if sys.argv[1] == "kmod":
-        found |= {"unload": kmod_net.drained(), "complaints": kmod_net.complaints()}
+        found |= kmod_net.ended()
     print(json.dumps(found))

@@ -14,9 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from configtron.db.fleet import FleetStore
-from configtron.model.fleet import OutcomeRow
-from configtron.service.fleet.spool import Spool
 from tests.support.faults.drawn_clients import FORM, LEASE_S, drawn, served
 from tests.support.faults.real_fleet import RealFleet
 from tests.support.tune import kmod_net
@@ -25,13 +22,11 @@ from tests.support.waiting import until
 STATE = Path("/run/output/state")
 # Rows that the manager has before the cut, and rows that wait then: some batches of them.
 SENT, ROWS = 3_000, 20_000
-ROW = OutcomeRow("", "", 0, 5, "a.example", "198.51.7.0/24", "0" * 16, 812.5)
 
 
 def stored(fleet: RealFleet) -> list[tuple[str, str, int]]:
     """Return the names of the rows that the manager has."""
-    with FleetStore(fleet.database) as store:
-        return [(row.agent, row.boot, row.sequence) for row in store.every_row()]
+    return [(row.agent, row.boot, row.sequence) for row in fleet.rows()]
 
 
 def described(fleet: RealFleet, windows: Callable[[], list[int]]) -> dict[str, Any]:
@@ -45,22 +40,15 @@ def before(windows: Callable[[], list[int]]) -> None:
     fleet = RealFleet(STATE, ["--driver", "kmod"], FORM)
     with fleet.manager(), fleet.agent():
         until(lambda: fleet.held() == "1.1", fleet.logs)
-    spooled(fleet, "sent", SENT)
+    fleet.spool("sent", SENT)
     with fleet.manager(), fleet.agent():
         until(lambda: len(stored(fleet)) == SENT, fleet.logs)
-    spooled(fleet, "cut", ROWS)
+    fleet.spool("cut", ROWS)
     with fleet.agent():
         until(lambda: len(fleet.lines("kept by its former start")) == 2, fleet.logs)
         print(json.dumps(described(fleet, windows) | {"boot": boot()}), flush=True)
         while True:
             pass
-
-
-def spooled(fleet: RealFleet, name: str, number: int) -> None:
-    """Put rows into the agent's spool, as of a start with that name."""
-    spool = Spool(fleet.agent_folder / "spool.db", "web1", boot=name)
-    spool.add([ROW] * number)
-    spool.close()
 
 
 def boot() -> str:
@@ -90,4 +78,4 @@ if __name__ == "__main__":
         if sys.argv[1] == "before":
             before(windows)
         found = after(windows)
-    print(json.dumps(found | {"unload": kmod_net.drained(), "complaints": kmod_net.complaints()}))
+    print(json.dumps(found | kmod_net.ended()))

@@ -56,16 +56,16 @@ class RealFleet:
     """
 
     def __init__(self, folder: Path, tune: Sequence[str], form: Mapping[str, Any], *, enrolled: bool = False) -> None:
-        self.folder, self._tune, self._endpoint = folder, list(tune), free_endpoint()
+        self.folder, self._tune, self.endpoint = folder, list(tune), free_endpoint()
         self.database, self.keys = folder / "manager/m.db", folder / "manager/keys"
         self.agent_folder, self.journal = folder / "agent", folder / "tune/tune.db"
         self.epoch_s = int(form.get("epoch_s", epoch_length(time.time())))
         if enrolled:
-            self._endpoint = manager_address(self.agent_folder).endpoint
+            self.endpoint = manager_address(self.agent_folder).endpoint
             return
         folder.mkdir(exist_ok=True)
         self.publish(form)
-        line = enrolment.enroll(self.database, self.keys, "web1", self._endpoint)
+        line = enrolment.enroll(self.database, self.keys, "web1", self.endpoint)
         enrolment.join(self.agent_folder, line, "root")
 
     def publish(self, form: Mapping[str, Any]) -> None:
@@ -76,7 +76,7 @@ class RealFleet:
 
     def manager(self, *words: str) -> Any:
         """Run the manager for the length of a block."""
-        return self._child("manager", self.database, "learn", "manager", "run", "--endpoint", self._endpoint, "--keys",
+        return self._child("manager", self.database, "learn", "manager", "run", "--endpoint", self.endpoint, "--keys",
                            str(self.keys), "--map", str(self.folder / "map.json"), *words)  # fmt: skip
 
     def agent(self, *words: str) -> Any:
@@ -139,6 +139,16 @@ class RealFleet:
         with FleetStore(self.database) as store:
             found: str = json.loads(store.facts().get("agent web1", "{}")).get("held", "")
         return found
+
+    def key(self) -> bytes:
+        """Return the key by which the manager's maps draw."""
+        with FleetStore(self.database) as store:
+            return bytes.fromhex(store.facts()["maker"])
+
+    def rows(self) -> list[OutcomeRow]:
+        """Return the rows that the manager has."""
+        with FleetStore(self.database) as store:
+            return list(store.every_row())
 
     def frozen(self) -> list[tuple[str, str]]:
         """Return (scope, driver) of what is frozen on the agent's host."""

@@ -45,14 +45,12 @@ def reports(log: str) -> list[str]:
 
 
 def end_of(lines: list[str], first: int) -> int:
-    """One past a report's last line: where its frame closes, a line of its own kind of report begins, or the limit."""
+    """One past a report's last line: where its frame or trace closes, or the limit."""
     box = first > 0 and bool(FRAME.search(lines[first - 1]))
-    for at in range(first + 1, min(first + MOST_LINES, len(lines))):
-        if "---[ end trace" in lines[at]:
-            return at + 1
+    last = min(first + MOST_LINES, len(lines))
+    for at in range(first + 1, last):
         # a box of lockdep has inner lines of dashes; it ends at "stack backtrace:" and its trace
-        if box and re.fullmatch(r"={20,}", lines[at].strip()):
+        closed = box and re.fullmatch(r"={20,}", lines[at].strip())
+        if closed or "---[ end trace" in lines[at] or "</TASK>" in lines[at]:
             return at + 1
-        if "</TASK>" in lines[at]:
-            return at + 1
-    return min(first + MOST_LINES, len(lines))
+    return last

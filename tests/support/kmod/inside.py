@@ -15,7 +15,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.kmod import schemes
@@ -32,8 +33,6 @@ OURS = re.compile(r"\b(ct_|planted_)\w+|\[(configtron|planted)|] 0x[0-9a-f]{8,}|
 # Forgotten by the kernel itself: SLUB's copy of a cache's name, when an allocation fails while its folder is made
 # in sysfs (sysfs_slab_add() of 6.12). The module's only cache is this one.
 FORGIVEN = re.compile(r"comm \"failnth\".* ct_prefix\.", re.DOTALL)
-# The last connections wait for their ACK, the last versions for RCU.
-UNLOAD_PATIENCE_S = 30
 # What the stress programs name; reno is in every kernel.
 CONTROLS = ("cubic", "bbr", "vegas")
 # Steps that load them themselves, or none.
@@ -51,8 +50,14 @@ def run(*command: str | Path) -> str:
     return done.stdout
 
 
-def load(folder: Path) -> None:
+@contextmanager
+def loaded(folder: Path) -> Iterator[None]:
+    """Our module, for the length of a block; nothing may hold it some seconds later."""
     run("insmod", folder / "configtron.ko")
+    yield
+    DEFAULT_CC.write_text(schemes.PLAIN)
+    if words := schemes.remove("configtron"):
+        raise RuntimeError(f"rmmod: {words}")
 
 
 def controls(folder: Path, wanted: bool) -> None:
@@ -65,41 +70,22 @@ def controls(folder: Path, wanted: bool) -> None:
             run("rmmod", f"tcp_{name}")
 
 
-def unload() -> int:
-    """How often it was refused, since something still held the module."""
-    DEFAULT_CC.write_text(schemes.PLAIN)
-    deadline = time.monotonic() + UNLOAD_PATIENCE_S
-    refusals = 0
-    while True:
-        try:
-            run("rmmod", "configtron")
-            return refusals
-        except RuntimeError:
-            if time.monotonic() > deadline:
-                raise
-        refusals += 1
-        time.sleep(0.1)
-
-
 def churn(folder: Path, connections: str) -> Report:
-    load(folder)
-    DEFAULT_CC.write_text("configtron")
-    report: Report = json.loads(run(folder / "churn", connections, "1"))
-    unload()
+    with loaded(folder):
+        DEFAULT_CC.write_text("configtron")
+        report: Report = json.loads(run(folder / "churn", connections, "1"))
     return report
 
 
 def loads(folder: Path, times: str) -> Report:
-    report: Report = json.loads(run(folder / "loads", times, folder / "configtron.ko", "1"))
-    return report
+    return dict(json.loads(run(folder / "loads", times, folder / "configtron.ko", "1")))
 
 
 def failures(folder: Path, _: str) -> Report:
     """Every allocation of loading and of every call fails once."""
     report: Report = json.loads(run(folder / "failnth", "insmod", folder / "configtron.ko"))
-    load(folder)
-    report |= json.loads(run(folder / "failnth", "calls"))
-    unload()
+    with loaded(folder):
+        report |= json.loads(run(folder / "failnth", "calls"))
     return report
 
 
@@ -143,14 +129,10 @@ def every_scheme(folder: Path, connections: str) -> Report:
     return {"rows": schemes.every(folder, int(many), link == "lossy")}
 
 
-def one_scheme(folder: Path, name: str) -> Report:
-    """One of planted/replacing.c, with a few connections."""
-    return {"rows": schemes.one(folder, name, PLANTED_CONNECTIONS)}
-
-
 STEPS: dict[str, Callable[[Path, str], Report]] = {
     "churn": churn, "loads": loads, "failures": failures, "kunit": kunit, "plant": plant, "leaks": leaks,
-    "schemes": every_scheme, "scheme": one_scheme,
+    "schemes": every_scheme, # one of planted/replacing.c, with a few connections
+    "scheme": lambda folder, name: {"rows": schemes.one(folder, name, PLANTED_CONNECTIONS)},
 }  # fmt: skip
 
 

@@ -22,7 +22,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ from configtron.lab.uml.kernel import ensure_kernel
 from configtron.lab.uml.kmod import WERROR, module_for_tree
 from configtron.lab.uml.modules import ensure_tree, make_module
 from configtron.lab.uml.qemu import QemuDebian, QemuDebug
-from configtron.lab.uml.recipes import UML_DEBUG, X86_DEBUG
+from configtron.lab.uml.recipes import UML_DEBUG, X86_DEBUG, KernelRecipe
 from configtron.lab.uml.user_mode_linux import UmlDebug
 from configtron.model.errors import ConfigtronError
 from tests.support import ROOT
@@ -65,6 +64,7 @@ PLANTED = {
     "atomic-sleep": "sleeping function called from invalid context",
 }
 
+MEMORY_MB, LIMIT_S = 1024, 4 * 3600
 # As many as a busy server's minute.
 CONNECTIONS = 100_000
 LOADS = 100
@@ -76,16 +76,21 @@ SMP_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Net:
-    """One kernel: how it is booted, what modules are built with, the steps, and the planted mistakes it must see."""
+    """One kernel: how it is booted and made (None: Debian's own), the steps, and the planted mistakes it must see."""
 
     backend: Backend
-    tree: Callable[[], Path]
-    arch: str
-    schemes: Callable[[], Path]  # the folder that holds its congestion controls' modules
+    recipe: KernelRecipe | None
     steps: Callable[[int, int], tuple[str, ...]]
     catches: tuple[str, ...] = ()
-    memory_mb: int = 1024
-    limit_s: int = 4 * 3600
+
+    def modules(self, folder: Path) -> Iterator[Path]:
+        """Our module, the planted ones and those of the kernel's congestion controls, built for it."""
+        tree = ensure_tree(say, self.recipe) if self.recipe else debian_tree()
+        arch = self.recipe.arch if self.recipe else "x86_64"
+        schemes = ensure_kernel(say, self.recipe).parent if self.recipe else ensure_debian(say)
+        yield from module_for_tree(tree, arch, say, (WERROR,)).parent.glob("*.ko")
+        yield from make_module(HERE / "planted", folder / "planted", tree, arch)
+        yield from schemes.glob("tcp_*.ko")
 
 
 def schemes_step(connections: int, link: str = "") -> str:
@@ -94,24 +99,16 @@ def schemes_step(connections: int, link: str = "") -> str:
 
 # The debug kernel of User-Mode Linux does not live through netem on its loopback (with no module of ours in it).
 LOSSY = ",lossy"
-
-
 NETS = {
     "uml": Net(
-        UmlDebug(),
-        lambda: ensure_tree(say, UML_DEBUG),
-        UML_DEBUG.arch,
-        lambda: ensure_kernel(say, UML_DEBUG).parent,
+        UmlDebug(), UML_DEBUG,
         lambda connections, times: (
             "kunit", schemes_step(connections), f"churn={connections}", f"loads={times}", "failures", "leaks",
         ),
         ("rcu", "lock-order", "use-after-free", "leak"),
     ),
     "smp": Net(
-        QemuDebug(),
-        lambda: ensure_tree(say, X86_DEBUG),
-        X86_DEBUG.arch,
-        lambda: ensure_kernel(say, X86_DEBUG).parent,
+        QemuDebug(), X86_DEBUG,
         lambda connections, times: (
             schemes_step(connections // 4, LOSSY), f"churn={int(connections * SMP_SHARE)}",
             f"loads={max(1, int(times * SMP_SHARE))}",
@@ -119,10 +116,7 @@ NETS = {
         ("rcu", "lock-order", "use-after-free", "atomic-sleep"),
     ),
     "debian": Net(
-        QemuDebian(),
-        debian_tree,
-        "x86_64",
-        lambda: ensure_debian(say),
+        QemuDebian(), None,
         lambda connections, times: (schemes_step(connections, LOSSY), f"churn={connections}", f"loads={times}"),
     ),
 }  # fmt: skip
@@ -146,33 +140,15 @@ class Catch:
         return fine and self.code == 0 and not self.reports and not any(step.get("leaked") for step in self.steps)
 
 
-@contextmanager
-def hold() -> Iterator[Path]:
-    """A folder for programs and results, removed afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="configtron-nets-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def compile_programs(folder: Path) -> None:
+def cast(net: Net, steps: tuple[str, ...], folder: Path) -> Catch:
+    """Boot the net's kernel with everything compiled for it, run the steps, read what came of them."""
+    for module in net.modules(folder):
+        shutil.copy(module, folder)
     for name, sources in PROGRAMS.items():
         paths = [str(HERE / "stress" / source) for source in sources]
         subprocess.run(["gcc", "-O2", *WARNINGS, f"-I{KMOD}", "-o", str(folder / name), *paths], check=True)
-
-
-def cast(net: Net, steps: tuple[str, ...], folder: Path) -> Catch:
-    """Boot the net's kernel with everything compiled for it, run the steps, read what came of them."""
-    modules = [*module_for_tree(net.tree(), net.arch, say, (WERROR,)).parent.glob("*.ko")]
-    modules += make_module(HERE / "planted", folder / "planted", net.tree(), net.arch)
-    modules += net.schemes().glob("tcp_*.ko")
-    for module in modules:
-        shutil.copy(module, folder)
-    compile_programs(folder)
-    output = folder / "output"
     command = (sys.executable, "-m", "tests.support.kmod.inside", str(folder), *steps)
-    job = GuestJob(command, output, 1, 0, net.memory_mb, environment=(("PYTHONPATH", str(ROOT)),), limit_s=net.limit_s)
+    job = GuestJob(command, folder / "output", 1, 0, MEMORY_MB, (("PYTHONPATH", str(ROOT)),), LIMIT_S)
     running = net.backend.boot(job)
     code = running.wait()
     console = running.console.read_text()
@@ -210,19 +186,19 @@ def try_net(name: str, connections: int, times: int) -> bool:
         print(f"{name}: {reason}")
         return False
     well = True
-    with hold() as folder:
+    with tempfile.TemporaryDirectory(prefix="configtron-nets-") as folder:
         if net.catches:
             started = time.monotonic()
             leaks = ("leaks",) if "leak" in net.catches else ()
             planted = tuple(f"scheme={scheme}" for scheme in FAULTY)
-            missed = torn(net, cast(net, (PLANT, *leaks, *planted), folder))
+            missed = torn(net, cast(net, (PLANT, *leaks, *planted), Path(folder)))
             well &= not missed
             caught = ", ".join(mistake for mistake in (*net.catches, *FAULTY) if mistake not in missed)
             print(f"{name}  planted mistakes: caught {caught or 'none'}", end="")
             print(f"; TORN: {', '.join(missed)}" if missed else "", f"({time.monotonic() - started:.0f} s)", flush=True)
-    with hold() as folder:
+    with tempfile.TemporaryDirectory(prefix="configtron-nets-") as folder:
         started = time.monotonic()
-        catch = cast(net, net.steps(connections, times), folder)
+        catch = cast(net, net.steps(connections, times), Path(folder))
         for step in catch.steps:
             print(f"{name}  {json.dumps({key: value for key, value in step.items() if key != 'rows'})}")
             for line in table(step["rows"]) if "rows" in step else ():

@@ -21,6 +21,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ OPTIONS = {
     # everything a server may agree to: SACK, timestamps, window scale, a Fast Open cookie
     FEATURED: BIG_MSS + b"\x04\x02\x08\x0a" + struct.pack("!II", 1, 0) + b"\x01\x03\x03\x07\x01\x01\x22\x02",
 }
+# HTTP/2's, with a SETTINGS frame.
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0"
 # SYN; and with it ECE and CWR, which ask for ECN.
 SYN_FLAGS = {FEATURED: 0xC2}
 
@@ -76,11 +79,8 @@ class Eye:
     def send(
         self, to: bytes, port: int, seq: int, ack: int, flags: int, options: bytes = b"", data: bytes = b""
     ) -> None:
-        tcp = (
-            struct.pack("!HHIIBBHHH", port, 80, seq, ack, 5 + len(options) // 4 << 4, flags, 65535, 0, 0)
-            + options
-            + data
-        )
+        head = struct.pack("!HHIIBBHHH", port, 80, seq, ack, 5 + len(options) // 4 << 4, flags, 65535, 0, 0)
+        tcp = head + options + data
         pseudo = self.source + to + struct.pack("!BBH", 0, 6, len(tcp))
         tcp = tcp[:16] + struct.pack("!H", checksum(pseudo + tcp)) + tcp[18:]
         ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(tcp), 1, 0x4000, 64, 6, 0, self.source, to)
@@ -121,10 +121,10 @@ class Eye:
 
 def ask(host: str, resolver: str) -> dns.message.Message:
     """The name server's answer; a link may lose a few questions."""
-    for _ in range(4):
+    for _ in range(5):
         with contextlib.suppress(dns.exception.Timeout):
             return dns.query.udp(dns.message.make_query(host, "A"), resolver, timeout=2)
-    return dns.query.udp(dns.message.make_query(host, "A"), resolver, timeout=2)
+    raise TimeoutError(host)
 
 
 def handshake(address: str, host: str) -> dict[str, object]:
@@ -136,24 +136,16 @@ def handshake(address: str, host: str) -> dict[str, object]:
         alpn = stream.selected_alpn_protocol()
         frames = b""
         if alpn == "h2":
-            stream.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0")
+            stream.sendall(PREFACE)
             while b"\0\0\0\x04\x01\0\0\0\0" not in frames:
                 frames += stream.recv(65536)
     shown = subprocess.run(
         ["openssl", "s_client", "-connect", f"{address}:443", "-servername", host],
         input=b"", capture_output=True, timeout=30,
     ).stdout.decode()  # fmt: skip
-    curl = [
-        "curl",
-        "-sk",
-        "-o",
-        "/dev/null",
-        "-w",
-        "%{size_download} %{http_version}",
-        "--resolve",
-        f"{host}:443:{address}",
-    ]
-    page = subprocess.run([*curl, f"https://{host}/"], capture_output=True, text=True, timeout=60).stdout
+    curl = ["curl", "-sk", "-o", "/dev/null", "-w", "%{size_download} %{http_version}", f"https://{host}/"]
+    resolved = ["--resolve", f"{host}:443:{address}"]
+    page = subprocess.run([*curl, *resolved], capture_output=True, text=True, timeout=60).stdout
     subject = next(line for line in shown.splitlines() if line.startswith("subject="))
     return {"alpn": alpn, "frames": frames.hex(), "subject": subject, "page": page}
 
@@ -167,51 +159,49 @@ def sockets(netns: str) -> list[str]:
 def clear_h2(address: str) -> bool:
     """Whether port 80 answers HTTP/2's preface with a SETTINGS frame."""
     with socket.create_connection((address, 80), 10) as stream:
-        stream.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0")
+        stream.sendall(PREFACE)
         return stream.recv(9)[3:4] == b"\x04"
 
 
-def main(asked: dict[str, object]) -> dict[str, object]:
-    assert all(isinstance(asked[name], list) for name in ("vantages", "hosts", "server_pools"))
+def main(asked: dict[str, Any]) -> dict[str, object]:
     eyes = []
     seen: dict[str, dict[str, Any]] = {}
     for vantage in asked["vantages"]:
-        enter(f"v-{vantage['name']}")
+        name = vantage["name"]
+        enter(f"v-{name}")
+        addresses = []
         for host in asked["hosts"]:
-            answer = ask(host, vantage["resolver"])
-            address = answer.answer[0][0].address
-            seen[f"{vantage['name']}/{host}"] = {
-                "address": address,
-                **handshake(address, host),
-                "h2c": clear_h2(address),
-            }
-        seen[f"{vantage['name']}/nxdomain"] = {"rcode": ask("absent.example", vantage["resolver"]).rcode()}
-        eye = Eye(vantage)
-        eyes.append((vantage["name"], eye))
-        for host in asked["hosts"]:
-            for port in OPTIONS:
-                eye.start(seen[f"{vantage['name']}/{host}"]["address"], port)
-        eye.hear(time.time() + SS_AT_S)
-        seen[f"{vantage['name']}/ss"] = {"lines": [line for pool in asked["server_pools"] for line in sockets(pool)]}
+            address = ask(host, vantage["resolver"]).answer[0][0].address
+            addresses.append(address)
+            row = {"address": address, **handshake(address, host), "h2c": clear_h2(address)}
+            seen[f"{name}/{host}"] = row
+        seen[f"{name}/nxdomain"] = {"rcode": ask("absent.example", vantage["resolver"]).rcode()}
+        eye = watched(vantage, addresses, OPTIONS, SS_AT_S)
+        eyes.append((name, eye))
+        seen[f"{name}/ss"] = {"lines": [line for pool in asked["server_pools"] for line in sockets(pool)]}
         eye.hear(time.time() + LISTEN_S)
     for name, eye in eyes:
+        rows = {row["address"]: row for key, row in seen.items() if key.startswith(f"{name}/") and "address" in row}
         for (to, port), packets in eye.flows.items():
-            key = next(
-                k for k, row in seen.items() if k.startswith(f"{name}/") and row.get("address") == socket.inet_ntoa(to)
-            )
-            seen[key][str(port)] = packets
+            rows[socket.inet_ntoa(to)][str(port)] = packets
     hidden = {folder: os.listdir(folder) for folder in (str(asked["truth"]), "/run/world")}
     return {"seen": seen, "hidden": hidden, "vantages": Path("/run/vantages.toml").read_text()}
+
+
+def watched(vantage: dict[str, str], addresses: Iterable[str], ports: Iterable[int], listen_s: float) -> Eye:
+    """An eye whose flows to these addresses have begun, so many seconds later."""
+    eye = Eye(vantage)
+    for address in addresses:
+        for port in ports:
+            eye.start(address, port)
+    eye.hear(time.time() + listen_s)
+    return eye
 
 
 def peek(asked: dict[str, Any]) -> dict[str, object]:
     """Only the flows, to addresses that are known: for servers that do not answer everything."""
     enter(f"v-{asked['vantage']['name']}")
-    eye = Eye(asked["vantage"])
-    for address in asked["addresses"]:
-        for port in asked["ports"]:
-            eye.start(address, port)
-    eye.hear(time.time() + asked["listen_s"])
+    eye = watched(asked["vantage"], asked["addresses"], asked["ports"], asked["listen_s"])
     return {f"{socket.inet_ntoa(to)}/{port}": packets for (to, port), packets in eye.flows.items()}
 
 

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,10 @@ def conditions(testbed: Testbed) -> dict[str, Any]:
     return found
 
 
+def once(testbed: Testbed) -> list[float]:
+    return trips(ping(testbed, "-c", "1"))
+
+
 def rest(testbed: Testbed) -> list[float]:
     """Round trips on a fast link, by the kernel and by the player, each after a slow one was left full of packets."""
     fast = LinkDirection(100_000, 25, kind="bursts")
@@ -90,7 +94,7 @@ def rest(testbed: Testbed) -> list[float]:
         testbed.change(named(slow), seed=1)
         ping(testbed, "-c", "60", "-l", "60", "-s", "1400", "-w", "1", "-q")
         testbed.change(after, seed=1)
-        found += trips(ping(testbed, "-c", "1"))
+        found += once(testbed)
     return found
 
 
@@ -113,7 +117,7 @@ def phases(testbed: Testbed) -> list[list[float]]:
         for seed, wait_s in ((1, 0.0), (1, 0.37), (2, 0.0)):
             testbed.change(named(name), seed=seed)
             time.sleep(wait_s)
-            found[-1] += trips(ping(testbed, "-c", "1"))
+            found[-1] += once(testbed)
     return found
 
 
@@ -143,6 +147,10 @@ def routes() -> str:
 def stacks(testbed: Testbed) -> dict[str, Any]:
     before, stack = routes(), ServerStack(testbed, load)
     found: dict[str, Any] = {"asked": [], "found": []}
+
+    def rejected(profile: Profile, **where: Any) -> str:
+        return refused(lambda: stack.apply(profile, cell="cell 9", **where))
+
     for number, scheme in enumerate(("vegas", "bbr", "reno", "cubic")):
         settings: dict[str, Value] = {
             "tcp_congestion_control": scheme, "initcwnd": (1, 30, 4, 16)[number], "tcp_autocorking": number % 2,
@@ -160,15 +168,14 @@ def stacks(testbed: Testbed) -> dict[str, Any]:
     found["own listener"] = stack.apply(cubic, port=OWN_PORT)
     rule = f"pref 100 to {WITNESS_ADDRESS} lookup main"
     links.ip(SERVERS, [f"rule add {rule}"])
-    found["led elsewhere"] = refused(lambda: stack.apply(cubic, cell="cell 9"))
+    found["led elsewhere"] = rejected(cubic)
     links.ip(SERVERS, [f"rule del {rule}"])
-    found["no listener"] = refused(lambda: stack.apply(cubic, port=OWN_PORT + 1, cell="cell 9"))
+    found["no listener"] = rejected(cubic, port=OWN_PORT + 1)
     for knob, value in (("initcwnd", 0), ("tcp_congestion_control", "best"), ("pacing", "red"), ("h2_push", 1)):
-        found[knob] = refused(lambda: stack.apply(Profile("c", ((knob, value),)), cell="cell 9"))  # noqa: B023
+        found[knob] = rejected(Profile("c", ((knob, value),)))
     found["again"] = stack.apply(cubic)
     stack.revert()
-    found["reverted"] = routes() == before
-    return found
+    return found | {"reverted": routes() == before}
 
 
 def drivers(testbed: Testbed) -> dict[str, Any]:
@@ -182,27 +189,18 @@ def drivers(testbed: Testbed) -> dict[str, Any]:
     return found
 
 
-def main(words: Sequence[str]) -> int:
+def main(player: str, *only: str) -> None:
     """All, or with "drivers" only those, on one line."""
-    player, *only = words
     testbed = raise_testbed(named(NAMES[0]), ["a.test", "b.test"], player=Path(player))
     if only:
         print(json.dumps(drivers(testbed), sort_keys=True))
-        return 0
-    found = {
-        "conditions": conditions(testbed),
-        "steps": steps(testbed),
-        "rest": rest(testbed),
-        "phases": phases(testbed),
-        "planted": planted(testbed),
-        "stacks": stacks(testbed),
-    }
+        return
+    found = {part.__name__: part(testbed) for part in (conditions, steps, rest, phases, planted, stacks)}
     testbed.close()
     without = Testbed(testbed.addresses, None)
     found["no player"] = refused(lambda: without.change(named("pantheon:1"), seed=1))
     print(json.dumps(found, sort_keys=True))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(*sys.argv[1:])

@@ -12,17 +12,25 @@ from __future__ import annotations
 
 import json
 import socket
-import struct
 import time
 
 from configtron.lab.internet.links import sysctl
-from configtron.linux.netns import inside
 from configtron.model.close_records import OpenRecord
 from configtron.model.draw import PARTS, Key, Mix, Plan
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
-from tests.support.tune.kmod_net import IP_FREEBIND, PORT4, SERVER, connected, hosts, listener, tc
+from tests.support.tune.kmod_net import (
+    PORT4,
+    SERVER,
+    aborted,
+    client_at,
+    connected,
+    delayed,
+    hosts,
+    listener,
+    window,
+)
 
 WINDOWS = {"near": 50, "middle": 30, "far": 5}
 BANDS = ((20_000, "near"), (100_000, "middle"), (400_000, "far"))
@@ -40,35 +48,24 @@ WAYS = (
     *(f"{way}, no timestamps" for way in LOST_S),
     "deferred",
 )
-TCP_DEFER_ACCEPT, TCP_INFO_CWND = 9, 80
+TCP_DEFER_ACCEPT = 9
 
 
 def begun(source: str) -> socket.socket:
     """Return a client whose SYN is on its way."""
-    with inside("c"):
-        client = socket.socket()
-    client.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
-    client.bind((source, 0))
+    client = client_at(source)
     client.setblocking(False)
-    try:
-        client.connect((SERVER, PORT4))
-    except BlockingIOError:
-        pass
+    client.connect_ex((SERVER, PORT4))
     return client
-
-
-def delayed(name: str, end: str, rtt_ms: int) -> None:
-    tc(name, "change", f"{end} root netem delay {rtt_ms / 2}ms limit 100000")
 
 
 def one(at: socket.socket, way: str, source: str, rtt_ms: int) -> tuple[socket.socket, socket.socket]:
     """Return the two ends of a connection that was made that way."""
-    lost_s = LOST_S.get(way.partition(",")[0])
-    if lost_s:
-        tc("s", "change", "vs root netem loss 100% limit 100000")
+    if lost_s := LOST_S.get(way.partition(",")[0]):
+        delayed(0, "s", " loss 100%")
         client = begun(source)
         time.sleep(lost_s)
-        delayed("s", "vs", rtt_ms)
+        delayed(rtt_ms / 2000, "s")
         served, _ = at.accept()
         client.setblocking(True)
         return client, served
@@ -90,13 +87,10 @@ def clients(driver: EbpfDriver, at: socket.socket, way: str, rtt_ms: int) -> lis
                  ("net/ipv4/tcp_timestamps", "0" if "no timestamps" in way else "1")])  # fmt: skip
     for number in range(CLIENTS):
         list(driver.records())
-        client, served = one(at, way, f"10.77.{rtt_ms}.{number + 1}", rtt_ms)
-        window = struct.unpack_from("=I", served.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256), TCP_INFO_CWND)[0]
+        ends = one(at, way, f"10.77.{rtt_ms}.{number + 1}", rtt_ms)
         (record,) = (each for each in driver.records() if isinstance(each, OpenRecord))
-        answer.append([record.rtt_us, record.band, window, record.window_cut])
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        client.close()
-        served.close()
+        answer.append([record.rtt_us, record.band, window(ends[1]), record.window_cut])
+        aborted(*ends)
     return answer
 
 
@@ -112,8 +106,7 @@ def main() -> None:
         driver.turn()
         at, answer = listener(PORT4), {}
         for rtt_ms in RTTS_MS:
-            delayed("s", "vs", rtt_ms)
-            delayed("c", "vc", rtt_ms)
+            delayed(rtt_ms / 2000)
             # neighbours are looked up by the first connection
             for end in connected(at, f"10.77.{rtt_ms}.200", PORT4):
                 end.close()

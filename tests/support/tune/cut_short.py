@@ -76,7 +76,13 @@ def swept(begin: Callable[[], object], act: Callable[[], object], sound: Callabl
 
 def main() -> None:
     with placed() as (driver, before):
-        one, two = after(Rules(), FIRST), after(after(Rules(), FIRST), SECOND)
+        one = after(Rules(), FIRST)
+
+        def first() -> None:
+            driver.apply(FIRST)
+
+        def second() -> None:
+            driver.apply(SECOND)
 
         def gone() -> bool:
             driver.revert(before)
@@ -85,19 +91,19 @@ def main() -> None:
         def mended() -> bool:
             # what a killed first apply left is in force whole, or not at all
             whole = driver.read() in (Rules(), one)
-            driver.apply(FIRST)
+            first()
             return whole and driver.read() == one and gone()
 
         def finished() -> bool:
-            driver.apply(SECOND)
-            return driver.read() == two and gone()
+            second()
+            return driver.read() == after(one, SECOND) and gone()
 
         found = {
-            "apply, reverted": swept(gone, lambda: driver.apply(FIRST), gone),
-            "apply, applied again": swept(gone, lambda: driver.apply(FIRST), mended),
-            "change, reverted": swept(lambda: driver.apply(FIRST), lambda: driver.apply(SECOND), gone),
-            "change, made again": swept(lambda: driver.apply(FIRST), lambda: driver.apply(SECOND), finished),
-            "revert, reverted": swept(lambda: driver.apply(FIRST), lambda: driver.revert(before), gone),
+            "apply, reverted": swept(gone, first, gone),
+            "apply, applied again": swept(gone, first, mended),
+            "change, reverted": swept(first, second, gone),
+            "change, made again": swept(first, second, finished),
+            "revert, reverted": swept(first, lambda: driver.revert(before), gone),
         }
         print(json.dumps(found))
 

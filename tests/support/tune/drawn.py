@@ -32,7 +32,7 @@ from configtron.tune.drivers.bpf.drawing import Halves, mixes_bytes, plan_bytes
 from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.drivers.bpf.tables import BpfMaps
 from tests.support.draws import ABORT, ARMS, CLASSES, FOREVER, MIXES, PREFIXES, Server, many, plan, put, settings
-from tests.support.tune.left import GROUP, nothing_left, placed
+from tests.support.tune.left import GROUP, nothing_left, placed, serving
 
 LEASE_S, LOOK_S = 3.0, 3.0
 TURNS, ANSWER, REQUEST = 10, 200_000, 100
@@ -41,17 +41,10 @@ TURNS, ANSWER, REQUEST = 10, 200_000, 100
 @contextmanager
 def ruled() -> Iterator[tuple[EbpfDriver, Server]]:
     """Classes and arms in force at a group of its own, and a server in it."""
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    subprocess.run(["ip", "-6", "route", "add", "local", "fd00::/16", "dev", "lo"], check=True)
-    group, home = pins.mounts("cgroup2")[0], next(line for line in open("/proc/self/cgroup") if line.startswith("0:"))
-    with placed() as (driver, before):
+    with placed() as (driver, _), serving():
+        subprocess.run(["ip", "-6", "route", "add", "local", "fd00::/16", "dev", "lo"], check=True)
         driver.apply(Changes({**ARMS, **CLASSES}, PREFIXES))
-        (group / GROUP / "cgroup.procs").write_text("0")
-        try:
-            yield driver, Server()
-        finally:
-            (group / home.split(":")[2].strip().strip("/") / "cgroup.procs").write_text("0")
-            driver.revert(before)
+        yield driver, Server()
 
 
 def ends(driver: EbpfDriver, server: Server, _: int) -> dict[str, Any]:
@@ -61,8 +54,12 @@ def ends(driver: EbpfDriver, server: Server, _: int) -> dict[str, Any]:
     for way in ("server first", "client first", "client resets", "server resets", "data"):
         list(driver.records())
         client, served = server.connect("127.1.0.5")
-        if way == "data":
-            exchange(client, served)
+        for _ in range(TURNS if way == "data" else 0):
+            served.sendall(bytes(ANSWER))
+            client.recv(ANSWER, socket.MSG_WAITALL)
+            client.send(bytes(REQUEST))
+            served.recv(REQUEST)
+            time.sleep(0.03)
         first, second = (client, served) if way.startswith("client") else (served, client)
         if way.endswith("resets"):
             first.setsockopt(*ABORT)
@@ -70,11 +67,8 @@ def ends(driver: EbpfDriver, server: Server, _: int) -> dict[str, Any]:
         time.sleep(0.05)
         second.close()
         time.sleep(0.05)
-        answer[way] = [
-            record._asdict() | {"opened": record.opened._asdict()}
-            for record in driver.records()
-            if isinstance(record, CloseRecord)
-        ]
+        closed = (record for record in driver.records() if isinstance(record, CloseRecord))
+        answer[way] = [record._asdict() | {"opened": record.opened._asdict()} for record in closed]
     return answer
 
 
@@ -84,16 +78,6 @@ def untyped(driver: EbpfDriver, server: Server, _: int) -> dict[str, Any]:
     reach.has_types = lambda: False
     driver.apply(Changes({**ARMS, **CLASSES}, PREFIXES))
     return ends(driver, server, 0)
-
-
-def exchange(client: socket.socket, served: socket.socket) -> None:
-    """Ten answers with pauses between them."""
-    for _ in range(TURNS):
-        served.sendall(bytes(ANSWER))
-        client.recv(ANSWER, socket.MSG_WAITALL)
-        client.send(bytes(REQUEST))
-        served.recv(REQUEST)
-        time.sleep(0.03)
 
 
 def bands(driver: EbpfDriver, server: Server, _: int) -> dict[str, Any]:
@@ -119,28 +103,27 @@ def servers(driver: EbpfDriver, server: Server, _: int) -> dict[str, Any]:
     """Another server, whose profiles have other numbers: who is held back there, and who has which arm."""
     root, second = pins.mounts("cgroup2")[0], f"{GROUP}-second"
     (root / second).mkdir()
-    other = EbpfDriver(Place(cgroup=second))
+    other, clients = EbpfDriver(Place(cgroup=second)), [f"127.1.3.{i}" for i in range(250)]
     try:
         other.apply(Changes(dict(reversed([*CLASSES.items(), *ARMS.items()])), PREFIXES))
         (root / second / "cgroup.procs").write_text("0")
         others = Server(9080)
         (root / GROUP / "cgroup.procs").write_text("0")
-        put(driver, plan(7, 20000))
-        put(other, plan(7, 20000))
-        found = [(one_of(server, address), one_of(others, address)) for address in (f"127.1.3.{i}" for i in range(250))]
+        for each in (driver, other):
+            put(each, plan(7, 20000))
+        here, there = zip(*((one_of(server, one), one_of(others, one)) for one in clients), strict=True)
         put(other, plan(8, 20000))
-        later = [one_of(others, f"127.1.3.{i}") for i in range(250)]
+        later = [one_of(others, one) for one in clients]
     finally:
         other.revert(other.before())
         (root / second).rmdir()
-    untouched = one_of(server, "127.9.0.1")
+    none = one_of(server, "127.9.0.1")
+    both = list(zip(there, later, strict=True))
     return {
-        "clients": len(found), "differ": sum(one != two for one, two in found),
-        "held": sum(one == untouched for one, _ in found),
-        "held in another epoch": sum(one == untouched for one in later),
-        "held in one epoch alone": sum((one == untouched) != (two == untouched)
-                                       for (_, one), two in zip(found, later, strict=True)),
-        "the same arm in both": sum(one == two != untouched for (_, one), two in zip(found, later, strict=True)),
+        "clients": len(clients), "differ": sum(one != two for one, two in zip(here, there, strict=True)),
+        "held": here.count(none), "held in another epoch": later.count(none),
+        "held in one epoch alone": sum((one == none) != (two == none) for one, two in both),
+        "the same arm in both": sum(one == two != none for one, two in both),
     }  # fmt: skip
 
 
@@ -158,16 +141,21 @@ def moved(driver: EbpfDriver, server: Server, _: int) -> dict[str, Any]:
     """Open connections, one of them by a band, whose arm's profile changes; then with the lease passed."""
     table = {"A": Mix(("p1",), (PARTS,)), "C": Mix(("p2",), (PARTS,))}
     put(driver, plan(1, bands=((60_000_000, "C"),)), table)
-    ends = {address: server.connect(address) for address in ("127.1.0.5", "127.9.0.1")}
-    answer: dict[str, Any] = {"begun": [settings(served)[1] for _, served in ends.values()]}
-    driver.apply(Changes({name: Profile(name, (("tcp_congestion_control", "cubic"),)) for name in ("p1", "p2")}))
-    answer["counts"] = driver.move()
-    answer["moved"] = [settings(served)[1] for _, served in ends.values()]
+    ends = [server.connect(address) for address in ("127.1.0.5", "127.9.0.1")]
+
+    def controls(name: str = "") -> list[str]:
+        if name:
+            profile = (("tcp_congestion_control", name),)
+            driver.apply(Changes({arm: Profile(arm, profile) for arm in ("p1", "p2")}))
+            counts.append(driver.move())
+        return [settings(served)[1] for _, served in ends]
+
+    counts: list[tuple[int, int]] = []
+    answer: dict[str, Any] = {"begun": controls(), "moved": controls("cubic")}
     driver.renew(1)
-    driver.apply(Changes({name: Profile(name, (("tcp_congestion_control", "reno"),)) for name in ("p1", "p2")}))
-    answer["lapsed counts"] = driver.move()
-    answer["lapsed"] = [settings(served)[1] for _, served in ends.values()]
-    for client, served in ends.values():
+    answer["lapsed"] = controls("reno")
+    answer["counts"], answer["lapsed counts"] = counts
+    for client, served in ends:
         client.close()
         served.close()
     time.sleep(0.2)
@@ -180,14 +168,12 @@ def listens(driver: EbpfDriver, server: Server, _: int) -> dict[str, Any]:
     """A plan with a class for every client, at a place that names one port: other ports' connections are untouched."""
     driver.revert(driver.before())
     named = EbpfDriver(Place(cgroup=GROUP, listen="8080"))
-    try:
-        named.apply(Changes({**ARMS, **CLASSES}, default="A"))
-        put(named, plan(1))
-        ways = {port: one_of(server, "127.1.0.5", mapped=port == 8081) for port in (8080, 8081)}
-        ports = {record.local_port for record in named.records() if isinstance(record, OpenRecord)}
-        return {"ways": ways, "recorded": sorted(ports)}
-    finally:
-        named.revert(named.before())
+    named.apply(Changes({**ARMS, **CLASSES}, default="A"))
+    put(named, plan(1))
+    ways = {port: one_of(server, "127.1.0.5", mapped=port == 8081) for port in (8080, 8081)}
+    ports = {record.local_port for record in named.records() if isinstance(record, OpenRecord)}
+    named.revert(named.before())
+    return {"ways": ways, "recorded": sorted(ports)}
 
 
 def full(driver: EbpfDriver, server: Server, count: int) -> dict[str, Any]:
@@ -203,32 +189,33 @@ def full(driver: EbpfDriver, server: Server, count: int) -> dict[str, Any]:
 def refused(driver: EbpfDriver, server: Server, _: int) -> dict[str, Any]:
     """Messages of what the driver refuses."""
     answer = {}
-    other = Mix.of([("p0", 1.0), ("p1", 1.0)])
 
-    def attempt(name: str, call: Callable[[], object]) -> None:
+    def attempt(name: str, call: Callable[..., object], *words: Any) -> None:
         try:
-            answer[name] = f"no error: {call()}"
+            answer[name] = f"no error: {call(*words)}"
         except ConfigtronError as error:
             answer[name] = f"{type(error).__name__}: {error}"
 
+    load, dropped = driver.load_plan, Changes(dropped_profiles=frozenset(("p7",)))
+    other = {"A": Mix.of([("p0", 1.0), ("p1", 1.0)])}
     attempt("turn without a plan", driver.turn)
     put(driver, plan(1))
-    attempt("other mixes in the epoch", lambda: driver.load_plan(plan(1), {"A": other}))
-    attempt("another holdback in the epoch", lambda: driver.load_plan(plan(1, 9), MIXES))
-    attempt("the same again", lambda: put(driver, plan(1)))
-    attempt("no such class", lambda: driver.load_plan(plan(2), {"nothing": other}))
-    attempt("no such arm", lambda: driver.load_plan(plan(2), {"A": Mix(("nothing",), (PARTS,))}))
-    attempt("no such band", lambda: driver.load_plan(plan(2, bands=((9, "nothing"),)), MIXES))
-    attempt("an arm is dropped", lambda: driver.apply(Changes(dropped_profiles=frozenset(("p7",)))))
+    attempt("other mixes in the epoch", load, plan(1), other)
+    attempt("another holdback in the epoch", load, plan(1, 9), MIXES)
+    attempt("the same again", put, driver, plan(1))
+    attempt("no such class", load, plan(2), {"nothing": other["A"]})
+    attempt("no such arm", load, plan(2), {"A": Mix(("nothing",), (PARTS,))})
+    attempt("no such band", load, plan(2, bands=((9, "nothing"),)), MIXES)
+    attempt("an arm is dropped", driver.apply, dropped)
     answer["state"] = str(driver.plan_state())
     driver.drop_plan()
-    attempt("dropped without a plan", lambda: driver.apply(Changes(dropped_profiles=frozenset(("p7",)))) and "")
+    attempt("dropped without a plan", driver.apply, dropped)
     answer["no state"] = str(driver.plan_state())
     driver.revert(driver.before())
     for name in ("turn", "drop_plan", "lost_records"):
         attempt(f"{name} without rules", getattr(driver, name))
-    attempt("load_plan without rules", lambda: driver.load_plan(plan(2), MIXES))
-    attempt("renew without rules", lambda: driver.renew(1))
+    attempt("load_plan without rules", load, plan(2), MIXES)
+    attempt("renew without rules", driver.renew, 1)
     attempt("records without rules", lambda: list(driver.records()))
     return answer
 
@@ -239,39 +226,31 @@ def now_ns() -> int:
 
 def lapse(driver: EbpfDriver, server: Server, _: int) -> dict[str, Any]:
     """A process that renews the lease is killed; the windows of connections, by the time since its last renewal."""
-    driver.load_plan(plan(1, not_after=now_ns() + int(LEASE_S * 1e9)), {"A": Mix(("p1",), (PARTS,))})
-    driver.turn()
+    put(driver, plan(1, not_after=now_ns() + int(LEASE_S * 1e9)), {"A": Mix(("p1",), (PARTS,))})
     renewing = os.fork()
     if not renewing:
         while True:
             driver.renew(now_ns() + int(LEASE_S * 1e9))
             time.sleep(0.1)
     time.sleep(1.5 * LEASE_S)
-    seen = []
-
-    def window() -> int:
-        client, served = server.connect("127.1.0.5")
-        found = settings(served)[0]
-        client.close()
-        served.close()
-        return found
-
-    before = window()
+    before = one_of(server, "127.1.0.5")[0]
     os.kill(renewing, signal.SIGKILL)
     os.waitpid(renewing, 0)
     state = driver.plan_state()
     assert state
-    while now_ns() < state.not_after + int(0.5e9):
-        begun = now_ns()
-        found = window()
-        seen.append((begun, now_ns(), found))
-    driver.renew(FOREVER)
-    after = window()
     # a connection that spans the end of the lease may be either
-    early = {found for _, ended, found in seen if ended <= state.not_after}
-    late = {found for begun, _, found in seen if begun > state.not_after}
+    early, late = set[int](), set[int]()
+    while (begun := now_ns()) < state.not_after + int(0.5e9):
+        found = one_of(server, "127.1.0.5")[0]
+        if begun > state.not_after:
+            late.add(found)
+        elif now_ns() <= state.not_after:
+            early.add(found)
+    driver.renew(FOREVER)
+    renewed = one_of(server, "127.1.0.5")[0]
     driver.drop_plan()
-    return {"before": before, "early": sorted(early), "late": sorted(late), "renewed": after, "no plan": window()}
+    return {"before": before, "early": sorted(early), "late": sorted(late), "renewed": renewed,
+            "no plan": one_of(server, "127.1.0.5")[0]}  # fmt: skip
 
 
 def torn(driver: EbpfDriver, server: Server, turns: int) -> dict[str, Any]:
@@ -323,18 +302,10 @@ def mixes_of(epoch: int) -> dict[str, Mix]:
     return dict.fromkeys("ABC", Mix((f"p{epoch % 8}",), (PARTS,)))
 
 
-SCENARIOS = {
-    scenario.__name__: scenario
-    for scenario in (many, ends, untyped, bands, servers, moved, listens, full, refused, lapse, torn)
-}
-
-
-def main() -> None:
-    what, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    with ruled() as (driver, server):
-        answer = SCENARIOS[what](driver, server, count)
-    print(json.dumps(answer | {"nothing left": nothing_left()}))
-
+SCENARIOS = (many, ends, untyped, bands, servers, moved, listens, full, refused, lapse, torn)
 
 if __name__ == "__main__":
-    main()
+    play = next(one for one in SCENARIOS if one.__name__ == sys.argv[1])
+    with ruled() as (driver, server):
+        answer = play(driver, server, int("".join(sys.argv[2:]) or 0))
+    print(json.dumps(answer | {"nothing left": nothing_left()}))

@@ -9,16 +9,18 @@ import ssl
 import struct
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
+from signal import SIGTERM
 
 from configtron.lab.internet.links import listens
 from configtron.lab.internet.nginx import nginx_temporary
 from configtron.linux.netns import inside
+from tests.support.children import child
 from tests.support.tune.two_hosts import SERVER, SERVER6, Hosts
 from tests.support.waiting import PATIENCE_S, until
 
-FRONT_PORT, OLD_PORT, NEW_PORT, CLEAR_OLD_PORT, CLEAR_NEW_PORT = 443, 8441, 8442, 8443, 8444
+FRONT_PORT, POOL_PORTS = 443, (8441, 8442, 8443, 8444)
 # Of the pool `new` alone: neither nginx's default nor another server's.
 STREAMS = 37
 MAX_CONCURRENT_STREAMS = 3  # RFC 9113 section 6.5.2
@@ -101,7 +103,9 @@ RewriteRule ^/(.*)$ balancer://${{pools:%{{REMOTE_ADDR}}|old}}/$1 [P]
 @contextmanager
 def running(hosts: Hosts, name: str, folder: Path, **words: str) -> Iterator[Path]:
     """The pools and a front, serving until the block ends; the front's configuration file."""
-    certificate(folder)
+    request = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=front -days 2"
+    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
+    subprocess.run([*request.split(), *files], check=True, capture_output=True)
     pools, front = folder / "pools.conf", folder / f"{name}.conf"
     pools.write_text((NGINX + POOLS).format(folder=folder, name="pools", temporary=nginx_temporary(f"{folder}/")))
     front.write_text(FRONTS[name].format(folder=folder, name=name, **words))
@@ -110,11 +114,8 @@ def running(hosts: Hosts, name: str, folder: Path, **words: str) -> Iterator[Pat
         "haproxy": ["haproxy", "-W", "-f", str(front), "-p", str(folder / "haproxy.pid")],
         "apache": ["apache2", "-f", str(front), "-DFOREGROUND"],
     }
-    with ExitStack() as stack:
-        ports = [OLD_PORT, NEW_PORT, CLEAR_OLD_PORT, CLEAR_NEW_PORT]
-        begin = ["nginx", "-c", str(pools), "-e", str(folder / "pools.log")]
-        stack.enter_context(serving(hosts, begin, ports))
-        stack.enter_context(serving(hosts, commands[name], [FRONT_PORT]))
+    begin = ["nginx", "-c", str(pools), "-e", str(folder / "pools.log")]
+    with serving(hosts, begin, POOL_PORTS), serving(hosts, commands[name], [FRONT_PORT]):
         yield front
 
 
@@ -122,20 +123,10 @@ def running(hosts: Hosts, name: str, folder: Path, **words: str) -> Iterator[Pat
 def serving(hosts: Hosts, command: Sequence[str], ports: Sequence[int]) -> Iterator[None]:
     """A program in the server's namespace that listens."""
     whole = ["ip", "netns", "exec", hosts.server, *command]
-    process = subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
+    with child(whole, SIGTERM, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         until(lambda: process.poll() is not None or all(listens(hosts.server, port) for port in ports))
         assert process.poll() is None, process.communicate()[0]
         yield
-    finally:
-        process.terminate()
-        process.communicate(timeout=PATIENCE_S)
-
-
-def certificate(folder: Path) -> None:
-    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem"), "-subj", "/CN=front", "-days", "2"]
-    subprocess.run([*words, *files], check=True, capture_output=True)
 
 
 def missing(name: str) -> str:
@@ -143,18 +134,12 @@ def missing(name: str) -> str:
     return f"needs {', '.join(absent)}" if absent else ""
 
 
-def address(client: str) -> str:
-    """Where a client of that family finds the front."""
-    return SERVER6 if ":" in client else SERVER
-
-
 def curl(hosts: Hosts, client: str, scheme: str = "https") -> str:
     """What curl is given: pool and protocol, then the protocol that curl itself spoke."""
-    host = f"[{address(client)}]" if ":" in client else address(client)
+    host = f"[{SERVER6}]" if ":" in client else SERVER
     words = ["curl", "-sk", "--max-time", f"{PATIENCE_S:g}", "--interface", client, "-w", "%{http_version}"]
     whole = ["ip", "netns", "exec", hosts.client, *words, f"{scheme}://{host}:{FRONT_PORT}/"]
-    done = subprocess.run(whole, capture_output=True, text=True)
-    return " ".join(done.stdout.split())
+    return " ".join(subprocess.run(whole, capture_output=True, text=True).stdout.split())
 
 
 @contextmanager
@@ -167,7 +152,7 @@ def tls(hosts: Hosts, client: str) -> Iterator[ssl.SSLSocket]:
         raw = socket.socket(socket.AF_INET6 if ":" in client else socket.AF_INET)
     raw.settimeout(PATIENCE_S)
     raw.bind((client, 0))
-    raw.connect((address(client), FRONT_PORT))
+    raw.connect((SERVER6 if ":" in client else SERVER, FRONT_PORT))
     with context.wrap_socket(raw) as wrapped:
         yield wrapped
 

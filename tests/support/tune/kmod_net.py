@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import json
 import os
 import platform
+import re
 import socket
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from configtron.lab.internet.links import ip, ip6, sysctl, without_offloads
 from configtron.linux.netns import inside
@@ -26,16 +29,16 @@ from configtron.tune.drivers.kmod.abi import FLAGS, KEY_OF
 from configtron.tune.drivers.kmod.device import Device
 from configtron.tune.drivers.kmod.kmod_driver import CONTROL
 from configtron.tune.drivers.kmod.module_units import packed
+from tests.support.tune.two_hosts import congestion_control, segment_of
 
 SERVER, SERVER6 = "192.0.2.1", "2001:db8::1"
 PORT4, PORT6 = 80, 81  # the one listens to IPv4, the other to both
 RTT_S = 0.1
 # linux/in.h, linux/in6.h, linux/tcp.h, asm-generic/socket.h
 IP_FREEBIND, IPV6_FREEBIND, TCP_FASTOPEN, MSG_FASTOPEN, SO_TIMESTAMPNS = 15, 78, 23, 0x20000000, 35
-# struct ethhdr, then IPv4 or IPv6.
-ETHERNET_BYTES, IPV6_BYTES = 14, 40
 # Unanswered connections end by themselves (tcp_orphan_retries); in virtual time it costs nothing to wait.
 DRAIN_S = 900
+control = congestion_control
 _libc = ctypes.CDLL(None, use_errno=True)
 # finit_module(2), delete_module(2) of x86_64: no package is needed for them.
 _FINIT, _DELETE = 313, 176
@@ -65,14 +68,23 @@ def drained() -> int:
     return error
 
 
-def complaints() -> list[str]:
-    """What the kernel's log holds that no healthy kernel says."""
-    log = subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout
-    return [line for line in log.splitlines() if any(word in line for word in ("BUG", "WARNING", "Oops", "Call Trace"))]
+def ended() -> dict[str, Any]:
+    """Unload the module; the error's number, and what the kernel's log holds that no healthy kernel says."""
+    error = drained()
+    log = subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return {"unload": error, "complaints": [line for line in log if re.search("BUG|WARNING|Oops|Call Trace", line)]}
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+def program(play: Callable[..., dict[str, Any]]) -> None:
+    """As a program, `MODULE [WORD ...]`: the module loaded, both hosts raised, a play; print what it found as JSON."""
+    load(sys.argv[1])
+    with hosts():
+        found = play(*sys.argv[2:])
+        default("cubic")
+    print(json.dumps(found | ended()))
+
+
+class Seen(NamedTuple):
     """One packet with data that reached the client: when, from which sequence number on, how many bytes."""
 
     at_s: float
@@ -93,28 +105,15 @@ class Wire:
 
     def data(self) -> list[Seen]:
         """Data packets since the last call, in order."""
-        found = []
+        found: list[Seen] = []
         while True:
             try:
                 frame, reported, _, sender = self.socket.recvmsg(2048, 64)
             except BlockingIOError:
                 return found
-            if sender[2] != socket.PACKET_OUTGOING and (seen := _data(frame, reported)):
-                found.append(seen)
-
-
-def _data(frame: bytes, reported: list[tuple[int, int, bytes]]) -> Seen | None:
-    six = frame[12:14] == b"\x86\xdd"
-    if not six and frame[12:14] != b"\x08\x00":
-        return None
-    header = IPV6_BYTES if six else 4 * (frame[ETHERNET_BYTES] & 15)
-    if frame[ETHERNET_BYTES + (6 if six else 9)] != socket.IPPROTO_TCP:
-        return None
-    whole = IPV6_BYTES + struct.unpack_from("!H", frame, 18)[0] if six else struct.unpack_from("!H", frame, 16)[0]
-    tcp = frame[ETHERNET_BYTES + header : ETHERNET_BYTES + whole]
-    length = len(tcp) - 4 * (tcp[12] >> 4)
-    seconds, nanoseconds = struct.unpack("=qq", reported[0][2])
-    return Seen(seconds + nanoseconds / 1e9, struct.unpack_from("!I", tcp, 4)[0], length) if length else None
+            if sender[2] != socket.PACKET_OUTGOING and (seen := segment_of(frame)) and seen.size:
+                seconds, nanoseconds = struct.unpack("=qq", reported[0][2])
+                found.append(Seen(seconds + nanoseconds / 1e9, seen.number, seen.size))
 
 
 @contextmanager
@@ -145,6 +144,12 @@ def hosts() -> Iterator[None]:
 
 def tc(netns: str, verb: str, words: str) -> None:
     subprocess.run(["ip", "netns", "exec", netns, "tc", "qdisc", verb, "dev", *words.split()], check=True)
+
+
+def delayed(way_s: float = RTT_S / 2, names: str = "sc", words: str = "") -> None:
+    """Delay what leaves these hosts so long, and let more befall it."""
+    for name in names:
+        tc(name, "change", f"v{name} root netem delay {way_s}s{words} limit 100000")
 
 
 @contextmanager
@@ -185,28 +190,36 @@ def listener(port: int) -> socket.socket:
     return made
 
 
+def client_at(source: str, port: int = 0) -> socket.socket:
+    """A client at any address of the client's host, connected when there is a port."""
+    six = ":" in source
+    with inside("c"):
+        client = socket.socket(socket.AF_INET6 if six else socket.AF_INET)
+    client.setsockopt(*((socket.IPPROTO_IPV6, IPV6_FREEBIND) if six else (socket.IPPROTO_IP, IP_FREEBIND)), 1)
+    client.bind((source, 0))
+    if port:
+        client.connect((SERVER6 if six else SERVER, port))
+    return client
+
+
 def connected(
     at: socket.socket, source: str, port: int, fast_open: bool = False
 ) -> tuple[socket.socket, socket.socket]:
     """(the client's end, the server's end) of a connection from any address of the client's."""
-    six = ":" in source
-    with inside("c"):
-        client = socket.socket(socket.AF_INET6 if six else socket.AF_INET)
-    freebind = (socket.IPPROTO_IPV6, IPV6_FREEBIND) if six else (socket.IPPROTO_IP, IP_FREEBIND)
-    client.setsockopt(*freebind, 1)
-    client.bind((source, 0))
+    client = client_at(source, 0 if fast_open else port)
     if fast_open:
-        client.sendto(b"x", MSG_FASTOPEN, (SERVER6 if six else SERVER, port))
-    else:
-        client.connect((SERVER6 if six else SERVER, port))
+        client.sendto(b"x", MSG_FASTOPEN, (SERVER6 if ":" in source else SERVER, port))
     served, _ = at.accept()
     if fast_open:
         served.recv(1)
     return client, served
 
 
-def control(one: socket.socket) -> str:
-    return one.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(b"\0")[0].decode()
+def aborted(*ends: socket.socket) -> None:
+    """Close without TIME-WAIT at either side: the first end resets."""
+    for one in ends:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        one.close()
 
 
 def window(one: socket.socket) -> int:

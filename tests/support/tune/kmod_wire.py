@@ -9,11 +9,10 @@ the first packet of a flight to its last. All in virtual time, so both are exact
 
 from __future__ import annotations
 
-import json
 import socket
-import sys
 import time
 from itertools import product
+from typing import Any
 
 from configtron.lab.internet.links import sysctl
 from configtron.tune.drivers.kmod.device import Device
@@ -23,24 +22,21 @@ from tests.support.tune.kmod_net import (
     RTT_S,
     Seen,
     Wire,
-    complaints,
     connected,
-    default,
+    control,
+    delayed,
     device,
-    drained,
-    hosts,
     listener,
-    load,
     profile,
+    program,
     switch_on,
-    tc,
+    window,
 )
 
 # 45 segments of 1448 bytes are the 65535 bytes that a client without a scaled window can offer.
 WINDOWS = (1, 4, 10, 16, 20, 30, 45)
 CONTROLS = ("reno", "cubic", "vegas", "bbr")
 WAYS = ("v4", "v6", "mapped", "cookie", "fast open")
-SEGMENT_BYTES = {False: 1448, True: 1428}
 # Enough for the widest flight and the next.
 SENT_BYTES = 200_000
 # Round trips after which the estimate of their variance is near nothing.
@@ -59,27 +55,24 @@ def flight(wire: Wire, client: socket.socket, served: socket.socket, size: int =
     return [one for one in seen if one.at_s < seen[0].at_s + 0.9 * RTT_S]
 
 
-def segments(seen: list[Seen], six: bool) -> float:
-    return sum(one.length for one in seen) / SEGMENT_BYTES[six]
-
-
-def spread_ms(seen: list[Seen]) -> float:
-    return round(1000 * (seen[-1].at_s - seen[0].at_s), 3)
+def segments(seen: list[Seen], way: str = "v4") -> float:
+    return sum(one.length for one in seen) / (1428 if way == "v6" else 1448)
 
 
 def first_flights(kmod: Device, wire: Wire, at: dict[int, socket.socket]) -> dict[str, float]:
     found = {}
-    for (w, window), (c, control) in product(enumerate(WINDOWS, 1), enumerate(CONTROLS, 1)):
-        profile(kmod, (f"10.{w}.{c}.0/24", f"fd{w:02x}:{c}::/32"), tcp_congestion_control=control, initcwnd=window)
+    every = list(product(enumerate(WINDOWS, 1), enumerate(CONTROLS, 1)))
+    for (w, initial), (c, scheme) in every:
+        profile(kmod, (f"10.{w}.{c}.0/24", f"fd{w:02x}:{c}::/32"), tcp_congestion_control=scheme, initcwnd=initial)
     for way in WAYS:
         sysctl("s", [("net/ipv4/tcp_syncookies", "2" if way == "cookie" else "1")])
-        for (w, window), (c, control) in product(enumerate(WINDOWS, 1), enumerate(CONTROLS, 1)):
+        for (w, initial), (c, scheme) in every:
             source = f"fd{w:02x}:{c}::5" if way == "v6" else f"10.{w}.{c}.5"
             port = PORT6 if way in ("v6", "mapped") else PORT4
             client, served = connected(at[port], source, port, way == "fast open")
-            control_now = served.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
-            counted = segments(flight(wire, client, served), way == "v6")
-            found[f"{way} {control} {window}"] = counted if control_now == control else -1.0
+            runs = control(served)
+            counted = segments(flight(wire, client, served), way)
+            found[f"{way} {scheme} {initial}"] = counted if runs == scheme else -1.0
             client.close()
             served.close()
     sysctl("s", [("net/ipv4/tcp_syncookies", "1")])
@@ -112,14 +105,10 @@ TIMERS: dict[str, dict[str, int | str]] = {
 }
 
 
-def prefix(table: int, row: int) -> str:
-    return f"10.{table}.{row}.0/24"
-
-
-def first_of(kmod: Device, table: int, row: int, settings: dict[str, int | str], at: socket.socket) -> tuple[
-    socket.socket, socket.socket
-]:  # fmt: skip
-    profile(kmod, (prefix(table, row),), **settings)
+def first_of(
+    kmod: Device, table: int, row: int, settings: dict[str, int | str], at: socket.socket
+) -> tuple[socket.socket, socket.socket]:
+    profile(kmod, (f"10.{table}.{row}.0/24",), **settings)
     return connected(at, f"10.{table}.{row}.9", PORT4)
 
 
@@ -127,22 +116,21 @@ def spreads(kmod: Device, wire: Wire, at: socket.socket) -> dict[str, tuple[floa
     """Settings -> (segments, spread in ms) of the first flight."""
     found = {}
     for row, (name, settings) in enumerate(SPREADS.items()):
-        client, served = first_of(kmod, 100, row, settings, at)
-        seen = flight(wire, client, served)
-        found[name] = (segments(seen, False), spread_ms(seen))
+        seen = flight(wire, *first_of(kmod, 100, row, settings, at))
+        found[name] = (segments(seen), round(1000 * (seen[-1].at_s - seen[0].at_s), 3))
     return found
 
 
-def idles(kmod: Device, wire: Wire, at: socket.socket) -> dict[str, tuple[float, float]]:
+def idles(kmod: Device, wire: Wire, at: socket.socket) -> dict[str, tuple[int, float]]:
     """Settings -> (window before a pause of 3 s in segments, first flight after it)."""
     found = {}
     for row, (name, settings) in enumerate(IDLES.items()):
-        client, served = first_of(kmod, 101, row, settings, at)
+        ends = first_of(kmod, 101, row, settings, at)
         for _ in range(2):
-            flight(wire, client, served, 400_000)
-        window = int.from_bytes(served.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)[80:84], sys.byteorder)
+            flight(wire, *ends, 400_000)
+        grown = window(ends[1])
         time.sleep(3)
-        found[name] = (window, segments(flight(wire, client, served, 400_000), False))
+        found[name] = (grown, segments(flight(wire, *ends, 400_000)))
     return found
 
 
@@ -155,35 +143,29 @@ def timers(kmod: Device, wire: Wire, at: socket.socket) -> dict[str, float]:
             served.send(b"x")
             client.recv(1)
             time.sleep(RTT_S)
-        tc("c", "change", f"vc root netem delay {RTT_S / 2}s loss 100% limit 100000")
+        delayed(names="c", words=" loss 100%")
         wire.data()
         served.send(b"x" * 100)
         time.sleep(4)
         first, again = wire.data()[:2]
         found[name] = round(again.at_s - first.at_s, 3)
-        tc("c", "change", f"vc root netem delay {RTT_S / 2}s limit 100000")
+        delayed(names="c")
         client.close()
         served.close()
     return found
 
 
-def main(module: str) -> None:
-    load(module)
-    with hosts():
-        with device() as kmod:
-            switch_on(kmod)
-            wire, at = Wire(), {port: listener(port) for port in (PORT4, PORT6)}
-            found = {
-                "flights": first_flights(kmod, wire, at),
-                "spreads": spreads(kmod, wire, at[PORT4]),
-                "idles": idles(kmod, wire, at[PORT4]),
-                "timers": timers(kmod, wire, at[PORT4]),
-            }
-        default("cubic")
-        for each in at.values():
-            each.close()
-    print(json.dumps(found | {"complaints": complaints(), "unload": drained()}))
+def play() -> dict[str, Any]:
+    with device() as kmod:
+        switch_on(kmod)
+        wire, at = Wire(), {port: listener(port) for port in (PORT4, PORT6)}
+        return {
+            "flights": first_flights(kmod, wire, at),
+            "spreads": spreads(kmod, wire, at[PORT4]),
+            "idles": idles(kmod, wire, at[PORT4]),
+            "timers": timers(kmod, wire, at[PORT4]),
+        }
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    program(play)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
+from collections import Counter
 from contextlib import closing
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from pathlib import Path
@@ -83,13 +84,11 @@ def in_kernel(addresses: list[Address]) -> list[str]:
     return [names.get(number, "") for _, number, _ in _QUESTION.iter_unpack(values)]
 
 
-def counted(rules: dict[Network, str]) -> list[dict[int, int]]:
-    """What `BpfMaps.lengths` should say."""
-    found = []
-    for version, beyond in ((4, 96), (6, 0)):
-        of = [one.prefixlen + beyond for one in rules if one.version == version]
-        found.append({length: of.count(length) for length in sorted(set(of), reverse=True)})
-    return found
+def counted(rules: dict[Network, str]) -> list[list[tuple[int, int]]]:
+    """What `BpfMaps.lengths` should say, longest first."""
+    of = {version: Counter(one.prefixlen + beyond for one in rules if one.version == version)
+          for version, beyond in ((4, 96), (6, 0))}  # fmt: skip
+    return [sorted(counts.items(), reverse=True) for counts in of.values()]
 
 
 def changed(random: Random, turn: int, rules: dict[Network, str]) -> tuple[dict[Network, str], set[Network]]:
@@ -116,9 +115,8 @@ def results(driver: EbpfDriver) -> dict[str, object]:
         wrong += [(str(one), answer, by_hand(one, rules)) for one, answer in pairs if answer != by_hand(one, rules)]
         asked += len(addresses)
         with BpfMaps(pins.folder(PLACE)) as tables:
-            if [list(one.items()) for one in tables.lengths()] != [list(one.items()) for one in counted(rules)]:
-                miscounted.append(turn)
-        if driver.read().prefixes != {str(one): name for one, name in rules.items()}:
+            lengths = [list(one.items()) for one in tables.lengths()]
+        if lengths != counted(rules) or driver.read().prefixes != {str(one): name for one, name in rules.items()}:
             miscounted.append(turn)
     driver.apply(Changes(dropped_prefixes=frozenset(map(str, rules))))
     return {"asked": asked, "wrong": wrong[:9], "miscounted": miscounted, "left": left()}
@@ -133,13 +131,9 @@ def left() -> int:
     return sum(map(bool, words))
 
 
-def main() -> None:
+if __name__ == "__main__":
     # Or nothing would ever outgrow its table, few prefixes would stand in other cells than their own, and no table be
     # full before the driver expects it.
     layout.LEAST_ROOM, cells.A_CELL = 1, 5 * cells.SLOTS
     with placed() as (driver, _):
         print(json.dumps(results(driver)))
-
-
-if __name__ == "__main__":
-    main()

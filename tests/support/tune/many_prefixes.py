@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import struct
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -95,27 +96,26 @@ def swept(
         lease.recover(journaled.options)
         found = journaled.in_force()
         states.add("before" if found == before else "then" if found == then else "neither")
-        if journaled.journaled() != found:
-            wrong.append(f"turn {turn}: the journal has other rules than the kernel")
+        held = {"the journal has other rules than the kernel": journaled.journaled() == found}
         journaled.apply()
-        if journaled.in_force() != then or journaled.journaled() != then or lease.verify(journaled.options).differences:
-            wrong.append(f"turn {turn}: the next apply did not bring the rest")
-        if not journaled.end():
-            wrong.append(f"turn {turn}: something is left")
+        brought = journaled.in_force() == then == journaled.journaled()
+        held["the next apply did not bring the rest"] = brought and not lease.verify(journaled.options).differences
+        held["something is left"] = journaled.end()
+        wrong += [f"turn {turn}: {words}" for words, well in held.items() if not well]
         if not cut:
             return {"turns": turn, "states": sorted(states), "wrong": wrong}
         turn += stride
 
 
-def kills(folder: Path, stride: int) -> dict[str, Any]:
+def kills(folder: Path, stride: str = "1") -> dict[str, Any]:
     found, first = {}, table(MANY + 100)
     with placed() as (driver, _):
         journaled = Journaled(folder, driver)
-        found["first"] = swept(journaled, {}, first, {}, stride)
+        found["first"] = swept(journaled, {}, first, {}, int(stride))
         for count in (FEW, SOME):
             changed = dict.fromkeys(list(first)[:count], "three")
             changed |= {f"203.0.{n % 256}.{n // 256}/32": "one" for n in range(count - 1)}
-            found[f"{count} changed"] = swept(journaled, first, first | changed, changed, stride)
+            found[f"{count} changed"] = swept(journaled, first, first | changed, changed, int(stride))
     return found
 
 
@@ -139,8 +139,8 @@ def exchange_from_outside(prefix: str) -> None:
 def outside(folder: Path) -> dict[str, Any]:
     """For each way of another program: the differences that verify names, and what an apply makes of them."""
     wanted, found = table(MANY + 100), {}
-    odd = next(prefix for prefix in wanted if wanted[prefix] == "one" and ":" not in prefix)
-    six = next(prefix for prefix in wanted if wanted[prefix] == "one" and ":" in prefix)
+    odd, six = (next(prefix for prefix, name in wanted.items() if name == "one" and (":" in prefix) == is_six)
+                for is_six in (False, True))  # fmt: skip
     ways: dict[str, Callable[[], None]] = {
         "changed": lambda: change_from_outside(odd, "two"),
         "IPv6 changed": lambda: change_from_outside(six, "two"),
@@ -151,60 +151,47 @@ def outside(folder: Path) -> dict[str, Any]:
         journaled = Journaled(folder, driver)
         journaled.want(wanted)
         journaled.apply()
+
+        def differences() -> list[Any]:
+            return [(one.scope, one.applied, one.found) for one in lease.verify(journaled.options).differences]
+
         for way, act in ways.items():
-            before = [str(one) for one in lease.verify(journaled.options).differences]
+            before = differences()
             act()
-            differences = lease.verify(journaled.options).differences
-            due = lease.plan(journaled.options).planned.due_count()
+            found[way] = {"before": before, "differences": differences(),
+                          "due": lease.plan(journaled.options).planned.due_count()}  # fmt: skip
             journaled.apply()
-            found[way] = {
-                "before": before,
-                "differences": [(one.scope, one.applied, one.found) for one in differences],
-                "due": due,
-                "as wanted": journaled.in_force() == wanted == journaled.journaled(),
-                "after": len(lease.verify(journaled.options).differences),
-            }
-        found["left"] = not journaled.end()
-    return found
+            as_wanted = journaled.in_force() == wanted == journaled.journaled()
+            found[way] |= {"as wanted": as_wanted, "after": len(differences())}
+        return {**found, "left": not journaled.end()}
 
 
 def filled(_: Path) -> dict[str, Any]:
     """Whether what is read of a filled table, and of it after changes by the program, is what was written."""
     random, wanted = Random(2), table(MANY + 100)
     found: dict[str, Any] = {}
-    with placed() as (driver, _):
-        rules = after(Rules(), Changes(PROFILES, wanted))
-        driver.apply(Changes(PROFILES, wanted))
-        for turn in range(3):
+    with placed() as (driver, _before):
+        change, rules = Changes(PROFILES, wanted), Rules()
+        for turn in range(4):
+            driver.apply(change)
+            rules = after(rules, change)
             found[f"{turn} read"] = driver.read() == rules
             with BpfMaps(pins.folder(PLACE)) as tables:
                 found[f"{turn} singly"] = tables.some_prefixes(rules.prefixes) == dict(rules.prefixes)
-                counts = tables.lengths()
-            lengths = [int(one.partition("/")[2]) + 96 * (":" not in one) for one in rules.prefixes]
-            both = counts[0].keys() | counts[1].keys()
-            found[f"{turn} lengths"] = both == set(lengths) and all(
-                counts[0].get(bits, 0) + counts[1].get(bits, 0) == lengths.count(bits) for bits in both
-            )
+                lengths = Counter[int]()
+                for counts in tables.lengths():
+                    lengths.update(counts)
+            asked = Counter(int(one.partition("/")[2]) + 96 * (":" not in one) for one in rules.prefixes)
+            found[f"{turn} lengths"] = lengths == asked
             there = random.sample(list(rules.prefixes), 4000)
             added = [f"198.{turn}.{n >> 8}.{n & 255}/32" for n in range(2000)]
-            change = Changes(
-                prefixes=dict.fromkeys(there[:2000], "three") | dict.fromkeys(added, "one"),
-                dropped_prefixes=frozenset(there[2000:]),
-            )
-            driver.apply(change)
-            rules = after(rules, change)
+            change = Changes(prefixes=dict.fromkeys(there[:2000], "three") | dict.fromkeys(added, "one"),
+                             dropped_prefixes=frozenset(there[2000:]))  # fmt: skip
         driver.apply(Changes(dropped_prefixes=frozenset(rules.prefixes)))
         found["emptied"] = not driver.read().prefixes
     return found
 
 
-def main() -> None:
-    way, folder = sys.argv[1], Path(sys.argv[2])
-    if way == "killed":
-        print(json.dumps(kills(folder, int(sys.argv[3]) if sys.argv[3:] else 1)))
-    else:
-        print(json.dumps({"changed": outside, "filled": filled}[way](folder)))
-
-
 if __name__ == "__main__":
-    main()
+    play: Callable[..., dict[str, Any]] = {"killed": kills, "changed": outside, "filled": filled}[sys.argv[1]]
+    print(json.dumps(play(Path(sys.argv[2]), *sys.argv[3:])))

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: MIT
 """What befalls the driver's pins, printed as JSON: a process that ends, one that is killed, hands of others.
 
-mishaps.py     run it apart (tests/support/isolation.py)
+    mishaps.py changes OTHER     OTHER: a compiled program that another one has attached
+    mishaps.py gone FOLDER       pins that go without their driver: unmounted, removed by hand, made where they would
+                                 not stay; the folder takes a database
+    mishaps.py neighbour         another configtron at work on this host, until its standard input ends
+
+Run it apart (tests/support/isolation.py).
 """
 
 from __future__ import annotations
@@ -9,6 +14,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -16,26 +22,32 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
+from unittest.mock import patch
 
 from configtron.linux import netns
 from configtron.linux.libbpf import Map, call
 from configtron.model.errors import ConfigtronError
-from configtron.model.nouns import Profile
+from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place, Rules
+from configtron.service.lease.unjournaled import marked_state
 from configtron.tune.drivers.bpf import cells, controls, layout, pins
 from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.drivers.bpf.layout import LayoutRow
 from configtron.tune.drivers.bpf.tables import BpfMaps
 from configtron.tune.rules import after
-from tests.support.tune.left import PLACE, nothing_left, placed
-from tests.support.tune.sockets import INFO
+from tests.support.draws import settings
+from tests.support.tune.left import PLACE, nothing_left, placed, serving
 
+Found = dict[str, object]
 # linux/tcp.h: absent from Python's socket module.
 NOTSENT_LOWAT = 25
 FAST = Profile("fast", (("initcwnd", 40), ("tcp_congestion_control", "cubic"), ("tcp_slow_start_after_idle", 0)))
 SLOW = Profile("slow", (("initcwnd", 4),))
 PREFIXES = {"0.0.0.0/0": "slow", "10.0.0.0/8": "fast", "10.1.2.3/32": "slow", "::/0": "fast", "2001:db8::/48": "slow"}
 CHANGES = Changes({"fast": FAST, "slow": SLOW}, PREFIXES, default="slow")
+WANTED = after(Rules(), CHANGES)
+OURS = "ct_cubic_keep"
 
 
 @contextmanager
@@ -49,21 +61,16 @@ def forked() -> Iterator[bool]:
         os._exit(0)
 
 
-def killed_at_the_end(self: EbpfDriver, *_: object) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def results(driver: EbpfDriver) -> dict[str, object]:
-    before, found = driver.before(), dict[str, object]()
+def changes(driver: EbpfDriver, before: str) -> Found:
+    found = Found()
     refused(driver, Changes(prefixes={"10.9.0.0/16": "absent"}))
     found["refused at first, nothing made"] = nothing_left() and driver.before() == before
     with forked() as child:
         if child:
             driver.apply(CHANGES)
-    wanted = after(Rules(), CHANGES)
-    found["outlives its process"] = driver.read() == wanted
+    found["outlives its process"] = driver.read() == WANTED
     found["nothing changed, same mark"] = driver.mark() == driver.mark()
-    found |= foreign_hands(driver, wanted)
+    found |= foreign_hands(driver)
     mark = driver.mark()
     some = driver.apply(
         Changes(prefixes={"10.0.0.0/8": "slow"}, dropped_prefixes=frozenset({"10.1.2.3/32", "9.9.9.9/32"}))
@@ -85,15 +92,15 @@ def results(driver: EbpfDriver) -> dict[str, object]:
     return found | group_removed() | another_namespace()
 
 
-def foreign_hands(driver: EbpfDriver, wanted: Rules) -> dict[str, object]:
-    found: dict[str, object] = {}
+def foreign_hands(driver: EbpfDriver) -> Found:
+    found = Found()
     folder, mark = pins.folder(PLACE), driver.mark()
     for place, key, value in (("prefixes", layout.CLIENT_BYTES, layout.MATCH.size), ("prefixes4", 4, cells.CELL.size)):
         with closing(Map.pinned(folder / place)) as outer:
             number = struct.unpack("=I", outer.get(bytes(4)) or b"")[0]
             entry = ["key", *["0"] * key, "value", *["0"] * value]
             tried = subprocess.run(["bpftool", "map", "update", "id", str(number), *entry], capture_output=True)
-            found[f"{place} are closed to others"] = tried.returncode != 0 and driver.read() == wanted
+            found[f"{place} are closed to others"] = tried.returncode != 0 and driver.read() == WANTED
             found |= another_table(driver, outer, number)
     current = Map.pinned(folder / "current")
     held = current.get(struct.pack("=I", 1)) or b""
@@ -106,9 +113,9 @@ def foreign_hands(driver: EbpfDriver, wanted: Rules) -> dict[str, object]:
         call("bpf_link_detach", link)
     found["detached by others"] = driver.mark() != mark and driver.read() == Rules()
     driver.apply(CHANGES)
-    found["healed by the next apply"] = driver.read() == wanted
+    found["healed by the next apply"] = driver.read() == WANTED
     mark = driver.mark()
-    controls.withdraw("ct_cubic_keep")
+    controls.withdraw(OURS)
     found["congestion control withdrawn"] = driver.mark() != mark
     driver.apply(Changes({"fast": FAST}))
     found["and put in force again"] = driver.mark().split(":")[2] == mark.split(":")[2]
@@ -118,13 +125,13 @@ def foreign_hands(driver: EbpfDriver, wanted: Rules) -> dict[str, object]:
     (folder / "profiles").unlink()
     found["a map unpinned"] = driver.mark() == "nothing" and driver.read() == Rules()
     driver.apply(CHANGES)
-    found["pinned again"] = driver.read() == wanted
+    found["pinned again"] = driver.read() == WANTED
     return found
 
 
-def another_table(driver: EbpfDriver, outer: Map, number: int) -> dict[str, object]:
+def another_table(driver: EbpfDriver, outer: Map, number: int) -> Found:
     """The table itself is closed, its place is not: a table put there by another process is seen."""
-    found, mark = dict[str, object](), driver.mark()
+    found, mark = Found(), driver.mark()
     with closing(Map(call("bpf_map_get_fd_by_id", number))) as ours:
         if ours.value_bytes == cells.CELL.size:
             other = cells.made(8)
@@ -138,9 +145,9 @@ def another_table(driver: EbpfDriver, outer: Map, number: int) -> dict[str, obje
     return found
 
 
-def larger(driver: EbpfDriver) -> dict[str, object]:
+def larger(driver: EbpfDriver) -> Found:
     """More prefixes than a table has room for: a larger one, with all that the smaller one held."""
-    found, before = dict[str, object](), driver.read()
+    found, before = Found(), driver.read()
     count = layout.LEAST_ROOM + 1
     four = {f"172.16.{n >> 5}.{(n & 31) << 3}/29": ("slow", "fast")[n & 1] for n in range(count)}
     six = {f"2001:db8:1:{n + 1:x}::/64": ("slow", "fast")[n & 1] for n in range(count)}
@@ -167,52 +174,54 @@ def refused(driver: EbpfDriver, changes: Changes) -> str:
     return ""
 
 
-def killed(driver: EbpfDriver, before: str) -> dict[str, object]:
+def killed(driver: EbpfDriver, before: str) -> Found:
     """SIGKILL when all is written and nothing is attached yet."""
-    found: dict[str, object] = {}
+    found = Found()
     for mend in ("apply", "revert"):
-        with forked() as child:
+        with forked() as child, patch.object(EbpfDriver, "_attach", lambda *_: os.kill(os.getpid(), signal.SIGKILL)):
             if child:
-                EbpfDriver._attach = killed_at_the_end  # type: ignore[assignment]
                 driver.apply(CHANGES)
         found[f"killed before {mend}: pins left, nothing in force"] = not nothing_left() and driver.read() == Rules()
         if mend == "apply":
             driver.apply(CHANGES)
-            found["the next apply mends it"] = driver.read() == after(Rules(), CHANGES)
+            found["the next apply mends it"] = driver.read() == WANTED
         driver.revert(before)
         found[f"revert after {mend} leaves nothing"] = nothing_left()
     return found
 
 
-def refused_at_a_connection(driver: EbpfDriver) -> dict[str, object]:
+def refused_at_a_connection(driver: EbpfDriver) -> Found:
     """Values that the kernel will not take, let through on purpose: none of them is lost without a word."""
-    found: dict[str, object] = {}
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     # two options that REFUSED says the kernel denies to BPF, and a time-out beyond what it allows
     layout.ROWS = (*layout.ROWS, LayoutRow("quickack", 6, 12), LayoutRow("busy_poll", 1, 46))
-    refused = {"min_rto": 0.4, "quickack": 1, "busy_poll": 50}
-    settings = (("initcwnd", 7), *refused.items(), ("notsent_lowat", 5), ("tcp_congestion_control", "cubic"))
-    driver.apply(Changes({"p": Profile("p", settings[:1])}, {"127.0.0.0/8": "p"}))
-    with BpfMaps(pins.folder(PLACE)) as tables:
-        tables.set_profiles({"p": Profile("p", settings)}, 100)
-        # a socket belongs to the group that its maker was in
-        (pins.group(PLACE) / "cgroup.procs").write_text("0")
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            with socket.create_connection(server.getsockname()), server.accept()[0] as served:
-                results = driver.refusals()
-                found["the others are set"] = served.getsockopt(socket.IPPROTO_TCP, NOTSENT_LOWAT) == 5
-        (pins.mounts("cgroup2")[0] / "cgroup.procs").write_text("0")
-    found["what is refused is counted"] = results == dict.fromkeys(refused, (1, os.strerror(errno.EINVAL)))
-    return found
+    refused: dict[str, Value] = {"min_rto": 0.4, "quickack": 1, "busy_poll": 50}
+    asked = (("initcwnd", 7), *refused.items(), ("notsent_lowat", 5), ("tcp_congestion_control", "cubic"))
+    driver.apply(Changes({"p": Profile("p", asked[:1])}, {"127.0.0.0/8": "p"}))
+    # a socket belongs to the group that its maker was in
+    with BpfMaps(pins.folder(PLACE)) as tables, serving():
+        tables.set_profiles({"p": Profile("p", asked)}, 100)
+        with connection() as served:
+            counted = driver.refusals()
+            taken = served.getsockopt(socket.IPPROTO_TCP, NOTSENT_LOWAT) == 5
+    wanted = dict.fromkeys(refused, (1, os.strerror(errno.EINVAL)))
+    return {"the others are set": taken, "what is refused is counted": counted == wanted}
 
 
-def held_by_another(driver: EbpfDriver, before: str) -> dict[str, object]:
+@contextmanager
+def connection() -> Iterator[socket.socket]:
+    """A connection to a server at the loopback: the server's end."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with socket.create_connection(server.getsockname()), server.accept()[0] as served:
+            yield served
+
+
+def held_by_another(driver: EbpfDriver, before: str) -> Found:
     """A program attached without leave for others, as old tools do."""
     pins.mount()
     program, group = str(pins.BPFFS / "other"), str(pins.group(PLACE))
-    subprocess.run(["bpftool", "prog", "load", sys.argv[1], program, "type", "sockops"], check=True)
+    subprocess.run(["bpftool", "prog", "load", sys.argv[2], program, "type", "sockops"], check=True)
     subprocess.run(["bpftool", "cgroup", "attach", group, "cgroup_sock_ops", "pinned", program], check=True)
-    found: dict[str, object] = {"held by another": refused(driver, CHANGES)}
+    found: Found = {"held by another": refused(driver, CHANGES)}
     driver.revert(before)
     subprocess.run(["bpftool", "cgroup", "detach", group, "cgroup_sock_ops", "pinned", program], check=True)
     os.unlink(program)
@@ -220,44 +229,42 @@ def held_by_another(driver: EbpfDriver, before: str) -> dict[str, object]:
     return found
 
 
-def first_window(one: socket.socket) -> int:
-    info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-    return int(struct.unpack_from("=I", info, INFO["cwnd"])[0])
-
-
-def another_namespace() -> dict[str, object]:
-    """A driver for a named network namespace: connections there, and there only."""
+@contextmanager
+def named_namespace() -> Iterator[EbpfDriver]:
+    """A driver for a named network namespace."""
     # `ip netns` must not write names that the host would see
     subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)
     subprocess.run(["ip", "netns", "add", "other"], check=True)
-    subprocess.run(["ip", "-n", "other", "link", "set", "lo", "up"], check=True)
-    there = EbpfDriver(Place(netns="other", cgroup=PLACE.cgroup))
-    before = there.before()
-    there.apply(Changes({"slow": SLOW}, {"127.0.0.0/8": "slow"}))
-    windows, moved = dict[str, int](), dict[str, tuple[int, int]]()
-    (pins.group(PLACE) / "cgroup.procs").write_text("0")
-    for name in ("", "other"):
-        with netns.inside(name), socket.create_server(("127.0.0.1", 0)) as server:
-            with socket.create_connection(server.getsockname()), server.accept()[0] as served:
-                windows[name] = first_window(served)
-                moved[name] = there.move()
-    (pins.mounts("cgroup2")[0] / "cgroup.procs").write_text("0")
-    found: dict[str, object] = {"set there, not here": windows == {"": 10, "other": 4}}
-    found["moved there, not here"] = moved == {"": (0, 0), "other": (1, 1)}
-    found["nothing stands here"] = EbpfDriver(PLACE).read() == Rules() != there.read()
+    yield EbpfDriver(Place(netns="other", cgroup=PLACE.cgroup))
     subprocess.run(["ip", "netns", "delete", "other"], check=True)
-    found["a namespace that is gone"] = "other" in there.missing() and there.read() == Rules() and not nothing_left()
-    subprocess.run(["ip", "netns", "add", "other"], check=True)
-    found["another one of that name"] = there.missing() == "" and there.read() == Rules()
-    there.apply(Changes({"slow": SLOW}, {"127.0.0.0/8": "slow"}))
-    found["is set anew"] = there.read().prefixes == {"127.0.0.0/8": "slow"}
-    subprocess.run(["ip", "netns", "delete", "other"], check=True)
+
+
+def another_namespace() -> Found:
+    """A driver for a named network namespace: connections there, and there only."""
+    slow, windows, moved = Changes({"slow": SLOW}, {"127.0.0.0/8": "slow"}), dict[str, int](), {}
+    with named_namespace() as there:
+        subprocess.run(["ip", "-n", "other", "link", "set", "lo", "up"], check=True)
+        before = there.before()
+        there.apply(slow)
+        with serving():
+            for name in ("", "other"):
+                with netns.inside(name), connection() as served:
+                    windows[name], moved[name] = settings(served)[0], there.move()
+        found: Found = {"set there, not here": windows == {"": 10, "other": 4}}
+        found["moved there, not here"] = moved == {"": (0, 0), "other": (1, 1)}
+        found["nothing stands here"] = EbpfDriver(PLACE).read() == Rules() != there.read()
+        subprocess.run(["ip", "netns", "delete", "other"], check=True)
+        gone = "other" in there.missing() and there.read() == Rules() and not nothing_left()
+        found["a namespace that is gone"] = gone
+        subprocess.run(["ip", "netns", "add", "other"], check=True)
+        found["another one of that name"] = there.missing() == "" and there.read() == Rules()
+        there.apply(slow)
+        found["is set anew"] = there.read().prefixes == {"127.0.0.0/8": "slow"}
     there.revert(before)
-    found["reverted after it"] = nothing_left()
-    return found
+    return {**found, "reverted after it": nothing_left()}
 
 
-def group_removed() -> dict[str, object]:
+def group_removed() -> Found:
     """The control group goes while a program is attached: a service that was stopped."""
     short = Place(cgroup=f"{PLACE.cgroup}/short")
     group = pins.group(PLACE) / "short"
@@ -266,7 +273,7 @@ def group_removed() -> dict[str, object]:
     before = driver.before()
     driver.apply(CHANGES)
     group.rmdir()
-    found: dict[str, object] = {"a group that is gone": "short" in driver.missing() and driver.read() == Rules()}
+    found: Found = {"a group that is gone": "short" in driver.missing() and driver.read() == Rules()}
     group.mkdir()
     found["another one of its name"] = driver.read() == Rules() and driver.mark() == "nothing"
     group.rmdir()
@@ -275,10 +282,82 @@ def group_removed() -> dict[str, object]:
     return found
 
 
-def main() -> None:
-    with placed() as (driver, _):
-        print(json.dumps(results(driver)), flush=True)
+def gone(driver: EbpfDriver, before: str) -> Found:
+    found = Found()
+    driver.apply(CHANGES)
+    with pins.opened(pins.folders(PLACE)[0] / pins.LINK) as descriptor:
+        call("bpf_link_detach", descriptor)
+    found["detached: pins are ours still"] = driver.read() == Rules() and marked_state(driver).startswith("1 folders")
+    driver.revert(before)
+    found["detached and reverted"] = nothing_left() and marked_state(driver) == ""
+    driver.apply(CHANGES)
+    subprocess.run(["umount", str(pins.BPFFS)], check=True)
+    found["unmounted: nothing in force"] = driver.read() == Rules() and driver.mark() == "nothing"
+    found["its control is left"] = OURS in controls.registered()
+    driver.revert(before)
+    found["and reverted"] = nothing_left() and pins.BPFFS not in pins.mounts("bpf")
+    driver.apply(CHANGES)
+    shutil.rmtree(pins.ROOT)
+    found["removed by hand: nothing in force"] = driver.read() == Rules() and OURS in controls.registered()
+    driver.apply(CHANGES)
+    found["adopted by the next apply"] = driver.read() == WANTED and OURS in driver.mark()
+    shutil.rmtree(pins.ROOT)
+    driver.revert(before)
+    found["reverted after a hand"] = nothing_left()
+    return {**found, **others_at_once(driver, before), **would_not_stay(Path(sys.argv[2]))}
+
+
+def others_at_once(driver: EbpfDriver, before: str) -> Found:
+    """Another configtron takes its last program back, or puts the same control in force, while this one applies."""
+    found, attach = Found(), EbpfDriver._attach
+
+    def withdrawn(self: EbpfDriver, here: Path) -> None:
+        controls.withdraw(OURS)
+        attach(self, here)
+
+    with patch.object(EbpfDriver, "_attach", withdrawn):
+        driver.apply(CHANGES)
+    found["withdrawn before the program was there"] = OURS in controls.registered()
+    with patch.object(controls, "registered", return_value=set[str]()):
+        controls.register(OURS)
+    found["registered by two"] = OURS in controls.registered()
+    driver.revert(before)
+    return found
+
+
+def would_not_stay(folder: Path) -> Found:
+    """In the mount namespace that `ip netns exec` makes for one command."""
+    tune = [sys.executable, "-m", "configtron", "--db", str(folder / "db"), "tune", "--driver", "ebpf"]
+
+    def run(*words: str, inside: bool = False) -> subprocess.CompletedProcess[str]:
+        command = ["ip", "netns", "exec", "other", *tune] if inside else tune
+        return subprocess.run([*command, *words], capture_output=True, text=True)
+
+    with named_namespace() as there:
+        run("profile", "set", "slow", "initcwnd=4")
+        run("prefix", "set", "10.0.0.0/8", "slow")
+        refused = run("apply", "--keep", inside=True)
+        found: Found = {"apply in ip netns exec": [refused.returncode, refused.stderr]}
+        where, slow = ("--netns", "other", "--cgroup", PLACE.cgroup), {"10.0.0.0/8": "slow"}
+        found["kept outside it"] = run("apply", *where, "--keep").returncode == 0 and there.read().prefixes == slow
+        inside = run("rollback", inside=True)
+        found["rollback in ip netns exec says so"] = inside.returncode != 0 and "run it outside" in inside.stderr
+        found["and it stands"] = there.read().prefixes == slow
+        found["rolled back outside it"] = run("rollback", *where).returncode == 0 and nothing_left()
+    return found
+
+
+def neighbour(driver: EbpfDriver, before: str) -> Found:
+    driver.apply(CHANGES)
+    print("held", flush=True)
+    sys.stdin.read()
+    # what the others have put in force and withdrawn meanwhile was not theirs alone
+    found: Found = {"in force": driver.read() == WANTED, "its controls too": OURS in controls.registered()}
+    driver.revert(before)
+    return {**found, "nothing left": nothing_left()}
 
 
 if __name__ == "__main__":
-    main()
+    play = {"changes": changes, "gone": gone, "neighbour": neighbour}[sys.argv[1]]
+    with placed() as here:
+        print(json.dumps(play(*here)), flush=True)

@@ -10,53 +10,34 @@ lines come to the next one.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from nacl.signing import SigningKey
-
 from configtron.db.agent_journal import AgentJournal
-from configtron.fleet.map_document import document, signed
 from configtron.intake.pageloads.beacon_formats import PageLoad
 from configtron.linux.netns import inside
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
-from configtron.model.tuning import Place, Rules
+from configtron.model.tuning import Place
 from configtron.service.fleet.agent_pages import PageReading
-from configtron.service.fleet.applier import Applier
-from configtron.service.fleet.enforcement import JournaledEnforcement
 from configtron.service.fleet.page_intake import PagesOptions
-from configtron.service.fleet.retuning import ClassRetuning
-from configtron.service.lease.options import LeaseOptions
 from configtron.service.outcomes.batch_bytes import decoded
 from configtron.service.outcomes.page_outcomes import PageOutcomes
 from configtron.service.outcomes.root_reader import ReaderBatch
 from configtron.tune.drivers import load as driver_of
-from tests.support.tune.kmod_net import (
-    PORT4,
-    SERVER,
-    complaints,
-    connected,
-    control,
-    default,
-    drained,
-    hosts,
-    listener,
-    load,
-)
+from tests.support.applied_maps import NS
+from tests.support.tune.kmod_net import PORT4, SERVER, connected, control, listener, program
+from tests.support.tune.retuned import MapAgent, boot_s
 
-KEY, NS, EPOCH_S, SETTLE_S = SigningKey(b"k" * 32), 10**9, 20, 4
+EPOCH_S, SETTLE_S = 20, 4
 # Congestion controls and options: the module sets the one by itself, the other only a socket option.
 PROFILES = {
     "near": Profile("near", (("tcp_congestion_control", "vegas"), ("window_clamp", 40_000))),
@@ -70,52 +51,74 @@ MAP = FleetMap(1, 1, PROFILES, MIXES, PREFIXES, b"h" * 16, 0, holdback=0, epoch_
 Ends = dict[str, tuple[socket.socket, socket.socket]]
 
 
-class Agent:
-    """What the root process of an agent has, and the rows that the other would send."""
+class Agent(MapAgent):
+    """It reads page loads besides; and the rows that the other process would send."""
 
     def __init__(self, folder: Path, driver: str, journal: AgentJournal) -> None:
-        self.enforcement = JournaledEnforcement(LeaseOptions(folder / "tune.db", driver), journal,
-                                                driver_of(driver, Place()))  # fmt: skip
-        self.applier = Applier(self.enforcement, KEY.verify_key, Rules())
-        self.following = ClassRetuning(self.applier, self.enforcement)
+        super().__init__(journal, driver, driver_of(driver, Place()), MAP)
         self.reading = PageReading(PagesOptions("127.0.0.1", 0, folder / "log"), self.enforcement)
         self.end = self.reading.connected()
         self.end.setblocking(False)
         self.rows: list[OutcomeRow] = []
         self.pages = PageOutcomes("web1", "boot", self.rows.extend, self.reading.reader.ask, settle_ns=SETTLE_S * NS)
-        self.retuned, self.ended = "", 0
+        self.ended = 0
 
-    def turn(self, seconds: float = 0.0) -> None:
-        """Turn as `agent.py` does, each second for so long."""
+    def turns(self, seconds: float = 0.0) -> None:
+        """Turn each second for so long."""
         until = time.monotonic() + seconds
         while True:
-            self.applier.tick(time.clock_gettime(time.CLOCK_BOOTTIME), time.time_ns())
-            self.following.add(self.applier.take_reclassed())
-            if (done := self.following.turn()) is not None:
-                self.retuned = done.text
+            self.turn()
             self.reading.turn(self.applier)
-            while (data := received(self.end)) is not None:
-                batch = decoded(data)
-                self.ended += len(batch.ended)
-                self.pages.turn(batch)
+            with suppress(BlockingIOError):
+                while True:
+                    batch = decoded(self.end.recv(1 << 20))
+                    self.ended += len(batch.ended)
+                    self.pages.turn(batch)
             self.pages.turn(ReaderBatch())
             if time.monotonic() >= until:
                 return
             time.sleep(min(1.0, seconds))
 
-    def load(self, version: int, prefixes: dict[str, str]) -> None:
-        now_ns = time.time_ns()
-        new = replace(MAP, version=version, prefixes=prefixes, not_after_ns=now_ns + 3600 * NS)
-        boot_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-        found = self.applier.load(document(signed(new, "m", now_ns, KEY)), boot_s, now_ns)
-        assert not found.result.error, found.result
+    def first_map(self) -> None:
+        """Wait until no turn is near: one of an epoch, or that of the agent's first map."""
+        self.load(1)
+        self.turns(4)
+        while not 4 < time.time() % EPOCH_S < 12:
+            self.turns(1)
+        self.turns()
+
+    def second_map(self) -> None:
+        self.load(2, prefixes={**PREFIXES, "10.1.0.0/16": "b"})
+
+    def visited(self, ends: Ends) -> None:
+        """Let a page be logged on each connection, and then its beacon come."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
+            for name, (client, _) in ends.items():
+                address, port = client.getsockname()
+                token = f"ctn {name:0>16} {SERVER} {PORT4} {address} {port} {time.time():.3f}"
+                log.sendto(f"{token} 0.000 1 7 100000 localhost".encode(), str(self.reading.options.log_path))
+        self.turns(1)
+        for name in ends:
+            # The row's device names the connection.
+            load = PageLoad(f"{name:0>16}", f"{name:0>16}", 300.0, request_ms=1.0, response_ms=2.0)
+            self.pages.beacons.beacon(load, time.clock_gettime_ns(time.CLOCK_BOOTTIME), name)
+
+    def found(self, ends: Ends) -> dict[str, Any]:
+        """Close the connections; return which of their loads taught, or why not."""
+        for client, served in ends.values():
+            client.close()
+            time.sleep(1)
+            served.close()
+        self.turns(2 * SETTLE_S)
+        taught = {row.device: (row.teaches, row.why_not) for row in self.rows}
+        found = {"taught": taught, "counts": self.reading.counts(), "text": self.retuned, "ended": self.ended}
+        self.reading.close()
+        self.enforcement.release()
+        return found
 
 
-def received(end: socket.socket) -> bytes | None:
-    try:
-        return end.recv(1 << 20)
-    except BlockingIOError:
-        return None
+def controls(ends: Ends) -> dict[str, str]:
+    return {name: control(served) for name, (_, served) in ends.items()}
 
 
 @contextmanager
@@ -124,67 +127,19 @@ def agent_of(folder: Path, driver: str) -> Iterator[Agent]:
         yield Agent(folder, driver, journal)
 
 
-def early_in_an_epoch(agent: Agent) -> None:
-    """Wait until no turn is near: one of an epoch, or that of the agent's first map."""
-    agent.turn(4)
-    while not 4 < time.time() % EPOCH_S < 12:
-        agent.turn(1)
-
-
-def visited(folder: Path, ends: Ends) -> dict[str, str]:
-    """Write the log line of a page on each connection; return the tokens."""
-    tokens = {name: f"{name:0>16}" for name in ends}
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
-        for name, (client, _) in ends.items():
-            address, port = client.getsockname()
-            words = f"ctn {tokens[name]} {SERVER} {PORT4} {address} {port} {time.time():.3f} 0.000 1 7 100000 localhost"
-            log.sendto(words.encode(), str(folder / "log"))
-    return tokens
-
-
-def reported(agent: Agent, tokens: dict[str, str]) -> None:
-    """Hand in the beacons."""
-    for name, token in tokens.items():
-        # The row's device names the connection.
-        agent.pages.beacons.beacon(PageLoad(token, token, 300.0, request_ms=1.0, response_ms=2.0),
-                                   time.clock_gettime_ns(time.CLOCK_BOOTTIME), name)  # fmt: skip
-
-
-def taught(agent: Agent) -> dict[str, tuple[bool, str]]:
-    return {row.device: (row.teaches, row.why_not) for row in agent.rows}
-
-
-def closed(ends: Ends) -> None:
-    for client, served in ends.values():
-        client.close()
-        time.sleep(1)
-        served.close()
-
-
 def one_agent(folder: Path, driver: str, at: socket.socket) -> dict[str, Any]:
     """Pages are loaded, then the class changes with the next epoch, then the connections end."""
     with agent_of(folder, driver) as agent:
-        agent.load(1, PREFIXES)
-        early_in_an_epoch(agent)
-        agent.turn()
+        agent.first_map()
         ends = {name: connected(at, address, PORT4) for name, address in CLIENTS.items()}
-        agent.turn(1.5)
-        begun = {name: control(served) for name, (_, served) in ends.items()}
-        agent.load(2, {**PREFIXES, "10.1.0.0/16": "b"})
+        agent.turns(1.5)
+        begun = controls(ends)
+        agent.second_map()
         while not time.time() % EPOCH_S > EPOCH_S - 2:
-            agent.turn(1)
-        tokens = visited(folder, ends)
-        agent.turn(1)
-        reported(agent, tokens)
-        agent.turn(2)
-        changed = {name: control(served) for name, (_, served) in ends.items()}
-        closed(ends)
-        agent.turn(2 * SETTLE_S)
-        found = {"begun": begun, "changed": changed, "text": agent.retuned, "taught": taught(agent),
-                 "counts": agent.reading.counts()}  # fmt: skip
-        agent.reading.close()
-        agent.enforcement.release()
-    return found
+            agent.turns(1)
+        agent.visited(ends)
+        agent.turns(2)
+        return {"begun": begun, "changed": controls(ends), **agent.found(ends)}
 
 
 def killed_agent(folder: Path, driver: str, at: socket.socket) -> dict[str, Any]:
@@ -194,52 +149,38 @@ def killed_agent(folder: Path, driver: str, at: socket.socket) -> dict[str, Any]
     child = os.fork()
     if not child:
         with agent_of(folder, driver) as agent:
-            agent.load(1, PREFIXES)
-            early_in_an_epoch(agent)
-            agent.turn()
+            agent.first_map()
             os.write(writing, b"1")
             os.read(asked, 1)
-            agent.load(2, {**PREFIXES, "10.1.0.0/16": "b"})
+            agent.second_map()
             while not agent.retuned:
-                agent.turn(1)
+                agent.turns(1)
             os.kill(os.getpid(), signal.SIGKILL)
     os.close(writing)
     assert os.read(reading, 1), "the first agent ended"
     ends = {name: connected(at, address, PORT4) for name, address in CLIENTS.items()}
     os.write(ask, b"1")
     os.waitpid(child, 0)
-    changed = {name: control(served) for name, (_, served) in ends.items()}
+    changed = controls(ends)
     with agent_of(folder, driver) as agent:
-        agent.applier.resume(agent.enforcement.documents(), time.clock_gettime(time.CLOCK_BOOTTIME), time.time_ns(),
-                             agent.enforcement.drawn())  # fmt: skip
-        agent.turn(1.5)
-        tokens = visited(folder, ends)
-        agent.turn(1)
-        reported(agent, tokens)
-        closed(ends)
-        agent.turn(2 * SETTLE_S)
-        found = {"changed": changed, "taught": taught(agent), "counts": agent.reading.counts(), "ended": agent.ended}
-        agent.reading.close()
-        agent.enforcement.release()
+        agent.applier.resume(agent.enforcement.documents(), boot_s(), time.time_ns(), agent.enforcement.drawn())
+        agent.turns(1.5)
+        agent.visited(ends)
+        return {"changed": changed, **agent.found(ends)}
+
+
+def play(driver: str) -> dict[str, Any]:
+    # On the guest's console stands nothing but the JSON.
+    logging.disable(logging.WARNING)
+    found: dict[str, Any] = {}
+    with inside("s"), tempfile.TemporaryDirectory() as folder:
+        at = listener(PORT4)
+        for part in (one_agent, killed_agent):
+            here = Path(folder) / part.__name__
+            here.mkdir()
+            found[part.__name__] = part(here, driver, at)
     return found
 
 
-def main(module: str, driver: str) -> None:
-    # On the guest's console stands nothing but the JSON.
-    logging.disable(logging.WARNING)
-    load(module)
-    found: dict[str, Any] = {}
-    with hosts(), inside("s"), tempfile.TemporaryDirectory() as folder:
-        at = listener(PORT4)
-        for play in (one_agent, killed_agent):
-            here = Path(folder) / play.__name__
-            here.mkdir()
-            found[play.__name__] = play(here, driver, at)
-        at.close()
-        default("cubic")
-    found["unload"], found["complaints"] = drained(), complaints()
-    print(json.dumps(found))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    program(play)

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -36,7 +36,7 @@ from configtron.learner.loop_maker import LoopMapMaker
 from configtron.learner.saved import Recipe
 from configtron.linux import netns
 from configtron.model.close_records import OpenRecord
-from configtron.model.draw import Mix, Plan, draws, propensity, unit_of
+from configtron.model.draw import draw, propensity, unit_of
 from configtron.model.fleet import WHOLE, FleetMap, OutcomeRow
 from configtron.model.grid import Grid
 from configtron.model.nearest import point
@@ -50,13 +50,12 @@ from configtron.service.learning.local_loop import GuardedMaker, LocalApplying, 
 from configtron.service.learning.serve_local import ServeOptions, loop_options
 from configtron.service.lease.options import LeaseOptions
 from configtron.tune.drivers import load as driver_of
-from configtron.tune.drivers.bpf import pins
 from tests.support.dated_plans import dated_plan
 from tests.support.impaired_path import Rig, rig
-from tests.support.tune.kmod_net import complaints, device, drained, load
-from tests.support.tune.left import GROUP, nothing_left
+from tests.support.tune.kmod_net import device, ended, load
+from tests.support.tune.left import GROUP, nothing_left, placed, serving
 from tests.support.tune.sockets import OPTIONS
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 PORT, NS = 8080, 10**9
 # s of the wall clock that is handed in; rows of an epoch that others' clients send, and how many prefixes these have.
@@ -70,22 +69,11 @@ GATEWAY = ("10.99.0.11", "10.99.0.12")
 LISTED = [f"10.98.0.{at + 1}" for at in range(24)]
 
 
-def grid() -> Grid:
-    """Return Default and two configurations that a socket shows by its notsent_lowat."""
-    knob = Knob("notsent_lowat", "tcp", "bytes", 0, (0, *LOWAT.values()))
-    return Grid((knob,), ((0,), (1,), (2,)))
-
-
-def classes() -> Classes:
-    """Return a class of near clients and one of far ones."""
-    centroids = np.array([point(Context(KBPS, rtt_ms, 0.0)) for rtt_ms in (NEAR_MS, FAR_MS)])
-    return Classes(("near", "far"), centroids, np.full((2, 3), 0.3), np.full(2, 100.0), np.full(2, 0.1))
-
-
-def load_ms(rtt_ms: float, lowat: int, noise: float) -> float:
-    """Return a page load time: far clients gain a third by `wide`, near ones by `plain`."""
-    suits = LOWAT["wide"] if rtt_ms > 30.0 else LOWAT["plain"]
-    return (100.0 + 10.0 * rtt_ms) * (0.5 if lowat == suits else 1.0 if not lowat else 1.2) * noise
+# Default and two configurations that a socket shows by its notsent_lowat.
+GRID = Grid((Knob("notsent_lowat", "tcp", "bytes", 0, (0, *LOWAT.values())),), ((0,), (1,), (2,)))
+# A class of near clients and one of far ones.
+CLASSES = Classes(("near", "far"), np.array([point(Context(KBPS, rtt_ms, 0.0)) for rtt_ms in (NEAR_MS, FAR_MS)]),
+                  np.full((2, 3), 0.3), np.full(2, 100.0), np.full(2, 0.1))  # fmt: skip
 
 
 class Hosted(NamedTuple):
@@ -121,12 +109,12 @@ def hosted(folder: Path, name: str, place: Place) -> Iterator[Hosted]:
     key, clock, driver = signing_key(options.keys), [float(FIRST * EPOCH_S + 1)], driver_of(name, place)
     with AgentJournal(lease.database) as journal, FleetStore(lease.database) as store:
         enforcement = JournaledEnforcement(lease, journal, driver)
-        made = loop_options(options, grid(), (), frozenset(), enforcement.draws)
+        made = loop_options(options, GRID, (), frozenset(), enforcement.draws)
         # In one thread with the learner, the lease is not renewed each second.
         made = replace(made, map=replace(made.map, lease_s=60.0))
         maker = LoopMapMaker(made, bytes(range(16)))
         # Classes as an earlier start left them: making them imports what takes seconds.
-        maker.learner.recipe_ = Recipe(options.policy, made.grid, ("site",), classes(), 1, 0, budget=made.budget)
+        maker.learner.recipe_ = Recipe(options.policy, made.grid, ("site",), CLASSES, 1, 0, budget=made.budget)
         maker.learner.policy = maker.learner.recipe_.make()
         core = ManagerCore(store, GuardedMaker(maker, enforcement.barred), key, "local/test", round(clock[0] * NS))
         applier = Applier(enforcement, key.verify_key, Rules())
@@ -145,37 +133,32 @@ class World:
         self.here, self.rng, self.sequence = here, np.random.default_rng(5), 0
 
     def row(self, address: str, rtt_ms: float, class_name: str, arm: int | None) -> OutcomeRow:
-        """Return the outcome of a load by what was drawn for it."""
-        fleet_map, self.sequence = self.here.map, self.sequence + 1
+        """Return the outcome of a load by what was drawn for it: far clients gain by `wide`, near ones by `plain`."""
+        fleet_map, epoch, self.sequence = self.here.map, self.here.epoch, self.sequence + 1
         profile, chance = "", None
         if class_name:
-            mix = Mix(*zip(*fleet_map.mixes[class_name], strict=True))
-            chance = propensity(plan_of(fleet_map, self.here.epoch), mix, arm)
-            profile = "" if arm is None else mix.profiles[arm]
-        lowat = int(str(dict(fleet_map.profiles[profile].settings).get("notsent_lowat", 0))) if profile else 0
-        made = load_ms(rtt_ms, lowat, float(np.exp(0.1 * self.rng.standard_normal())))
-        prefix = ".".join([*address.split(".")[:3], "0/24"])
-        return OutcomeRow("local", "boot", self.sequence, round(self.here.clock[0] * NS), "site", prefix,
-                          f"{unit_of(address):010x}{self.here.epoch:06x}", made, fleet_map.term, fleet_map.version,
-                          self.here.epoch, class_name, arm, profile, chance, rtt_ms=rtt_ms, bandwidth_kbps=KBPS,
-                          loss=0.0)  # fmt: skip
+            dated = dated_plan(fleet_map, epoch)
+            chance = propensity(dated.plan, dated.mixes[class_name], arm)
+            profile = "" if arm is None else dated.mixes[class_name].profiles[arm]
+        lowat = lowat_asked(fleet_map, profile) if profile else 0
+        gain = 0.5 if lowat == LOWAT["wide" if rtt_ms > 30.0 else "plain"] else 1.0 if not lowat else 1.2
+        made = (100.0 + 10.0 * rtt_ms) * gain * float(np.exp(0.1 * self.rng.standard_normal()))
+        return OutcomeRow("local", "boot", self.sequence, round(self.here.clock[0] * NS), "site", prefix_of(address),
+                          f"{unit_of(address):010x}{epoch:06x}", made, fleet_map.term, fleet_map.version, epoch,
+                          class_name, arm, profile, chance, rtt_ms=rtt_ms, bandwidth_kbps=KBPS, loss=0.0)  # fmt: skip
 
     def others(self) -> list[OutcomeRow]:
         """Return an epoch's rows of other prefixes, half of them far, drawn as the kernel would."""
-        fleet_map, far_from = self.here.map, OTHERS // 2
-        addresses = [(f"198.51.{at % OTHERS}.{at // OTHERS + 1}", at % OTHERS >= far_from) for at in range(ROWS)]
-        spread = np.exp(0.1 * self.rng.standard_normal(ROWS))
-        seen = [(address, float((FAR_MS if far else NEAR_MS) * by))
-                for (address, far), by in zip(addresses, spread, strict=True)]  # fmt: skip
-        names = [_class_of(fleet_map, *one) for one in seen]
-        arms: dict[str, int | None] = {}
-        for name in set(names) - {""}:
-            mix = Mix(*zip(*fleet_map.mixes[name], strict=True))
-            members = [address for (address, _), of in zip(seen, names, strict=True) if of == name]
-            units = [unit_of(one) for one in members]
-            found, _ = draws(plan_of(fleet_map, self.here.epoch), mix, np.array(units, dtype=np.uint64))
-            arms |= dict(zip(members, found.tolist(), strict=True))
-        return [self.row(*one, name, arms.get(one[0])) for one, name in zip(seen, names, strict=True)]
+        fleet_map, rows = self.here.map, []
+        dated = dated_plan(fleet_map, self.here.epoch)
+        for at, by in enumerate(np.exp(0.1 * self.rng.standard_normal(ROWS))):
+            address = f"198.51.{at % OTHERS}.{at // OTHERS + 1}"
+            rtt_ms = float((FAR_MS if at % OTHERS >= OTHERS // 2 else NEAR_MS) * by)
+            bands = (band.class_name for band in fleet_map.bands if rtt_ms * 1000 <= band.up_to_us)
+            name = fleet_map.prefixes.get(prefix_of(address)) or next(bands, "")
+            arm = draw(dated.plan, dated.mixes[name], unit_of(address)).arm if name else None
+            rows.append(self.row(address, rtt_ms, name, arm))
+        return rows
 
     def next_epoch(self, rows: Sequence[OutcomeRow]) -> list[LoopStep]:
         """Learn rows, have the next map made ten seconds before its epoch, and let the epoch begin."""
@@ -189,13 +172,12 @@ class World:
         return steps
 
 
-def _class_of(fleet_map: FleetMap, address: str, rtt_ms: float) -> str:
-    bands = (band.class_name for band in fleet_map.bands if rtt_ms * 1000 <= band.up_to_us)
-    return fleet_map.prefixes.get(f"{address.rpartition('.')[0]}.0/24") or next(bands, "")
+def prefix_of(address: str) -> str:
+    return f"{address.rpartition('.')[0]}.0/24"
 
 
-def plan_of(fleet_map: FleetMap, epoch: int) -> Plan:
-    return dated_plan(fleet_map, epoch).plan
+def lowat_asked(fleet_map: FleetMap, profile: str) -> int:
+    return int(str(dict(fleet_map.profiles[profile].settings).get("notsent_lowat", 0)))
 
 
 class Visitors:
@@ -207,10 +189,11 @@ class Visitors:
         self.ports = count(20_000)
         with netns.inside(path.names["server"]):
             self.listener = socket.create_server(("10.99.0.2", PORT), backlog=64)
+        self.listener.settimeout(PATIENCE_S)
 
     def connect(self, addresses: Sequence[str]) -> dict[str, Connected]:
         """Return each client's socket, the server's, and what the kernel recorded; all handshakes at once."""
-        clients = {}
+        clients, records = {}, dict[int, OpenRecord]()
         for address in addresses:
             with netns.inside(self.path.names["client"]):
                 one = socket.socket()
@@ -218,18 +201,16 @@ class Visitors:
             one.setblocking(False)
             one.connect_ex(("10.99.0.2", PORT))
             clients[one.getsockname()[1]] = address, one
-        found = {}
-        self.listener.settimeout(PATIENCE_S)
-        for _ in addresses:
-            served, (_, port) = self.listener.accept()
-            found[port] = served
-        records = {}
-        deadline = time.monotonic() + PATIENCE_S
-        while len(records) < len(addresses) and time.monotonic() < deadline:
-            records |= {
-                one.remote_port: one for one in self.here.enforcement.drawing().records() if isinstance(one, OpenRecord)
-            }
-        return {address: (one, found[port], records[port]) for port, (address, one) in clients.items()}
+        accepted = (self.listener.accept() for _ in addresses)
+        served = {port: one for one, (_, port) in accepted}
+
+        def recorded() -> bool:
+            found = self.here.enforcement.drawing().records()
+            records.update((one.remote_port, one) for one in found if isinstance(one, OpenRecord))
+            return len(records) >= len(addresses)
+
+        until(recorded)
+        return {address: (one, served[port], records[port]) for port, (address, one) in clients.items()}
 
 
 # A client's socket, the server's, the kernel's record.
@@ -256,16 +237,10 @@ def by_ebpf(folder: Path) -> dict[str, Any]:
     # The mount namespace is its own: names of other programs' network namespaces are neither seen nor swept, nor ours.
     Path("/run/netns").mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "none", "/run/netns"], check=True)
-    group = pins.mounts("cgroup2")[0]
-    home = next(line for line in open("/proc/self/cgroup") if line.startswith("0:")).split(":")[2].strip().strip("/")
-    (group / GROUP).mkdir()
-    with ExitStack() as stack:
-        stack.callback((group / GROUP).rmdir)
-        path = stack.enter_context(gateway())
-        here = stack.enter_context(hosted(folder, "ebpf", Place(netns=path.names["server"], cgroup=GROUP)))
-        stack.callback((group / home / "cgroup.procs").write_text, "0")
-        (group / GROUP / "cgroup.procs").write_text("0")
-        answer = played(here, path)
+    with gateway() as path:
+        place = Place(netns=path.names["server"], cgroup=GROUP)
+        with placed(place), serving(), hosted(folder, "ebpf", place) as here:
+            answer = played(here, path)
     return {**answer, "nothing left": nothing_left()}
 
 
@@ -277,8 +252,8 @@ def by_kmod(folder: Path, module: str) -> dict[str, Any]:
         with hosted(folder, "kmod", Place(netns=path.names["server"])) as here:
             answer = played(here, path)
         with device(path.names["server"]) as left:
-            nothing = not left.profiles() and not left.dump()
-    return {**answer, "nothing left": nothing, "unload": drained(), "complaints": complaints()}
+            answer["nothing left"] = not left.profiles() and not left.dump()
+    return answer | ended()
 
 
 def played(here: Hosted, path: Rig) -> dict[str, Any]:
@@ -286,74 +261,73 @@ def played(here: Hosted, path: Rig) -> dict[str, Any]:
     here.turn()
     for _ in range(LEARNED):
         world.next_epoch(world.others())
-    answer = two_bands(visitors, path)
-    return answer | new_network(world, visitors, path)
+    return {**two_bands(visitors, path), **new_network(world, visitors, path)}
 
 
 def best_of(fleet_map: FleetMap, class_name: str) -> tuple[int, float]:
     """Return the notsent_lowat that most clients of a class get, and their share."""
     name, parts = max(fleet_map.mixes[class_name], key=lambda one: one[1])
-    return int(str(dict(fleet_map.profiles[name].settings).get("notsent_lowat", 0))), parts / WHOLE
+    return lowat_asked(fleet_map, name), parts / WHOLE
+
+
+def in_time(one: OpenRecord, delay_s: float) -> bool:
+    """Whether a handshake shows the path's delay: on a busy machine some are late."""
+    return 2 * delay_s <= (one.rtt_us or 0) / 1e6 < 2 * delay_s + LATE_S
 
 
 def two_bands(visitors: Visitors, path: Rig) -> dict[str, Any]:
     """Two clients of one prefix, one near and one far; then the far one comes near."""
-    fleet_map, found = visitors.here.map, []
+    fleet_map, found = visitors.here.map, {}
     near, far = GATEWAY
-    for delays in ({near: NEAR_S, far: FAR_S}, {near: NEAR_S, far: NEAR_S}):
+    for when, delays in (("apart", {near: NEAR_S, far: FAR_S}), ("after", {near: NEAR_S, far: NEAR_S})):
         path.delays = delays
-        ends, seconds = settled(visitors, delays)
-        found.append([
-            {"prefix": one.prefix, "band": one.band, "class": one.class_name, "lowat": lowat_of(served), "rtt_ms":
-             (one.rtt_us or 0) / 1000, "best": best_of(fleet_map, one.class_name or ""), "listed": one.prefix in
-             fleet_map.prefixes, "seconds": seconds}
+        for _ in range(20):
+            begun = time.monotonic()
+            ends = visitors.connect(GATEWAY)
+            seconds = time.monotonic() - begun
+            if all(in_time(ends[address][2], delay) for address, delay in delays.items()):
+                break
+            close(ends)
+        found[when] = [
+            {"prefix": one.prefix, "band": one.band, "class": one.class_name, "lowat": lowat_of(served),
+             "best": best_of(fleet_map, one.class_name or ""), "listed": one.prefix in fleet_map.prefixes,
+             "seconds": seconds}
             for _, served, one in (ends[address] for address in GATEWAY)
-        ])  # fmt: skip
+        ]  # fmt: skip
         close(ends)
-    return {"apart": found[0], "after": found[1]}
-
-
-def settled(visitors: Visitors, delays: dict[str, float]) -> tuple[dict[str, Connected], float]:
-    """Return connections whose handshakes show the delays, and how long they took: on a busy machine some are late."""
-    for _ in range(20):
-        begun = time.monotonic()
-        ends = visitors.connect([*delays])
-        seconds = time.monotonic() - begun
-        rtts = {address: (one.rtt_us or 0) / 1e6 for address, (_, _, one) in ends.items()}
-        if all(2 * delay <= rtts[address] < 2 * delay + LATE_S for address, delay in delays.items()):
-            break
-        close(ends)
-    return ends, seconds
+    return found
 
 
 def new_network(world: World, visitors: Visitors, path: Rig) -> dict[str, Any]:
     """A listed prefix whose network changes: its outcomes until its class does, and its open connections."""
-    here = world.here
+    here, prefix = world.here, "10.98.0.0/24"
+
+    def best() -> tuple[str, int, float]:
+        name = here.map.prefixes.get(prefix, "")
+        return name, *best_of(here.map, name)
+
     path.delays = dict.fromkeys(LISTED, NEAR_S)
     world.next_epoch([*world.others(), *loads(world, visitors)])
-    before = here.map.prefixes.get(f"{LISTED[0].rpartition('.')[0]}.0/24", "")
     ends = visitors.connect([*LISTED, GATEWAY[0]])
-    begun = {address: lowat_of(served) for address, (_, served, _) in ends.items()}
-    drawn_before = best_of(here.map, before)
+    answer: dict[str, Any] = {"before": best(), "begun": lowats(ends), "moved": [], "epochs": 0}
     path.delays = dict.fromkeys(LISTED, FAR_S)
-    changed_s, moved, retuned, epochs = here.clock[0], [], [], 0
-    while not moved and epochs < 3:
+    changed_s = here.clock[0]
+    while not answer["moved"] and answer["epochs"] < 3:
         some = world.next_epoch([*world.others(), *loads(world, visitors)])
-        moved = [one for step in some for one in step.moved if one.prefix == "10.98.0.0/24"]
-        retuned = [step.retuned.text for step in some if step.retuned]
-        epochs += 1
-    now = here.map.prefixes["10.98.0.0/24"]
-    mix = Mix(*zip(*here.map.mixes[now], strict=True))
-    given = {address: lowat_of(served) for address, (_, served, _) in ends.items()}
+        moved = [one for step in some for one in step.moved if one.prefix == prefix]
+        answer["moved"] = [(one.before, one.now, one.outcomes, one.seconds) for one in moved]
+        answer["retuned"] = [step.retuned.text for step in some if step.retuned]
+        answer["epochs"] += 1
     fresh = visitors.connect(LISTED)
-    answer = {"before": [before, *drawn_before], "now": [now, *best_of(here.map, now)], "epochs": epochs,
-              "moved": [(one.before, one.now, one.outcomes, one.seconds) for one in moved],
-              "virtual seconds": here.clock[0] - changed_s, "retuned": retuned, "begun": begun, "given": given,
-              "fresh": {address: lowat_of(served) for address, (_, served, _) in fresh.items()},
-              "left out": dict(here.learning.maker.learner.left_out_), "arms": len(mix.profiles)}  # fmt: skip
+    answer |= {"now": best(), "virtual seconds": here.clock[0] - changed_s, "given": lowats(ends),
+               "fresh": lowats(fresh), "left out": dict(here.learning.maker.learner.left_out_)}  # fmt: skip
     close(fresh)
     close(ends)
     return answer
+
+
+def lowats(ends: dict[str, Connected]) -> dict[str, int]:
+    return {address: lowat_of(served) for address, (_, served, _) in ends.items()}
 
 
 def loads(world: World, visitors: Visitors) -> list[OutcomeRow]:
@@ -362,9 +336,8 @@ def loads(world: World, visitors: Visitors) -> list[OutcomeRow]:
     for _ in range(40):
         ends = visitors.connect([address for address in LISTED if address not in rows])
         for address, (_, _, one) in ends.items():
-            rtt_s, delay_s = (one.rtt_us or 0) / 1e6, visitors.path.delays[address]
-            if 2 * delay_s <= rtt_s < 2 * delay_s + LATE_S:
-                rows[address] = world.row(address, rtt_s * 1000, one.class_name or "", one.arm)
+            if in_time(one, visitors.path.delays[address]):
+                rows[address] = world.row(address, (one.rtt_us or 0) / 1000, one.class_name or "", one.arm)
         close(ends)
         if len(rows) == len(LISTED):
             break

@@ -147,29 +147,25 @@ def send_all(sender: socket.socket, receiver: socket.socket, size: int) -> None:
 
 def first_flight(hosts: Hosts, source: str) -> int:
     """Segments that the server sends while it hears no acknowledgement, counted until one comes again."""
-    version = "-6" if ":" in source else "-4"
+    version, server = ("-6", SERVER6) if ":" in source else ("-4", SERVER)
     route = ["ip", version, "-netns", hosts.client, "route"]
     with hosts.captured() as wire, hosts.connection(source) as (theirs, _):
-        subprocess.run([*route, "add", "blackhole", SERVER6 if ":" in source else SERVER], check=True)
+        subprocess.run([*route, "add", "blackhole", server], check=True)
         try:
             theirs.send(bytes(200_000), socket.MSG_DONTWAIT)
-            return _until_repeated(wire)
+            numbers: set[int] = set()
+            for segment in _segments(wire):
+                if segment.size and segment.number in numbers:
+                    break
+                if segment.size:
+                    numbers.add(segment.number)
         finally:
-            subprocess.run([*route, "del", "blackhole", SERVER6 if ":" in source else SERVER], check=True)
-
-
-def _until_repeated(wire: socket.socket) -> int:
-    numbers: set[int] = set()
-    while True:
-        segment = _tcp(wire.recv(2048))
-        if segment is not None and segment.size:
-            if segment.number in numbers:
-                return len(numbers)
-            numbers.add(segment.number)
+            subprocess.run([*route, "del", "blackhole", server], check=True)
+    return len(numbers)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Segment:
     """Of a TCP segment on the wire: sequence number, bytes of data, flags, the window as written."""
 
     number: int
@@ -178,7 +174,7 @@ class Seen:
     window: int
 
 
-def _tcp(frame: bytes) -> Seen | None:
+def segment_of(frame: bytes) -> Segment | None:
     """The TCP segment in an Ethernet frame, without IP options or extension headers."""
     if frame[12:14] == b"\x08\x00" and frame[23] == 6:
         at, size = 34, int.from_bytes(frame[16:18], "big") - 20
@@ -186,19 +182,20 @@ def _tcp(frame: bytes) -> Seen | None:
         at, size = 54, int.from_bytes(frame[18:20], "big")
     else:
         return None
-    number = int.from_bytes(frame[at + 4 : at + 8], "big")
-    return Seen(
-        number, size - (frame[at + 12] >> 4) * 4, frame[at + 13], int.from_bytes(frame[at + 14 : at + 16], "big")
-    )
+    number, _, offset, flags, window = struct.unpack_from("!IIBBH", frame, at + 4)
+    return Segment(number, size - (offset >> 4) * 4, flags, window)
+
+
+def _segments(wire: socket.socket) -> Iterator[Segment]:
+    while True:
+        if (segment := segment_of(wire.recv(2048))) is not None:
+            yield segment
 
 
 def synack_window(hosts: Hosts, source: str) -> int:
     """The receive window of the server's SYN-ACK, bytes."""
     with hosts.captured() as wire, hosts.connection(source):
-        while True:
-            segment = _tcp(wire.recv(2048))
-            if segment is not None and segment.flags & 0x12 == 0x12:
-                return segment.window
+        return next(segment.window for segment in _segments(wire) if segment.flags & 0x12 == 0x12)
 
 
 def delayed_acks(hosts: Hosts, source: str) -> int:
