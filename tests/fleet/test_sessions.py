@@ -189,6 +189,13 @@ def test_a_manager_of_an_earlier_term_or_of_the_same_is_refused_by_one_line_that
     assert all(word in stop.reason for word in (first[1], second[1], why))
 
 
+@pytest.mark.parametrize("version", [1, 7])
+def test_a_map_that_is_held_and_one_before_it_are_not_asked_for(version: int) -> None:
+    one, other = agent(held=(1, version, b"x" * 32), manager=(1, "m1")), manager()
+    assert not [e for e in exchanged(one, other, one.tick(0.0), 0.0) if isinstance(e, LoadMap)]
+    assert other.agents["web1"].held == (1, version)
+
+
 def test_an_unknown_version_of_the_protocol_is_refused_by_name() -> None:
     with pytest.raises(MessageError, match="protocol 9; this side speaks protocol 2: upgrade this side"):
         from_manager(b"\x09" + frame(Beat())[1:])
