@@ -22,6 +22,7 @@ def public(number: int) -> bytes:
         # a proxy on this host, of a private network, of a carrier's shared addresses, of IPv6
         ([bytes([127, 0, 0, 1])] * 40, PROXIED),
         ([bytes([10, 0, 0, at % 25]) for at in range(100)], PROXIED),
+        ([bytes([10, 0, 0, 1])] * 95 + [public(at) for at in range(5)], PROXIED),
         ([bytes(10) + b"\xff\xff" + bytes([192, 168, 1, at]) for at in range(30)], PROXIED),
         ([bytes([0xFD]) + bytes(14) + bytes([at]) for at in range(30)], PROXIED),
         # a load balancer with two public addresses; an office behind one of many

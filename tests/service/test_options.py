@@ -14,6 +14,7 @@ from configtron.service import campaign, learning, lease
 from configtron.service.campaign.running import resumed_options
 from configtron.service.learning.fleet_report import ReportOptions
 from configtron.service.learning.serve_local import ServeOptions
+from configtron.service.lease.rows import reapply_rows
 from configtron.service.replay import PacketOptions, replay_packets
 
 DB = Path("absent.db")
@@ -90,3 +91,13 @@ def test_opt_out_files_of_today_join_those_of_a_resumed_run_and_its_time_limit_i
     found = resumed_options(begun, today, 3)
     assert found.opt_out_files == (Path("old"), Path("new"))
     assert (found.words, found.resume, found.fail_on, found.max_runtime_s) == (("192.0.2.1",), 3, ("refused",), 0)
+
+
+@pytest.mark.parametrize(
+    ("connections", "cells"), [((3, 2), (3, 2, "")), (None, (None, None, "does not reach open connections"))]
+)
+def test_a_row_of_open_connections_has_their_numbers_or_that_they_are_out_of_reach(
+    connections: tuple[int, int] | None, cells: tuple[object, ...]
+) -> None:
+    (row,) = reapply_rows([lease.Reapplied(7, "route", connections)])
+    assert tuple(row.values()) == (7, "route", *cells)

@@ -155,7 +155,7 @@ def test_nothing_learned_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="too few"):
         evaluate_initial(HitOptions(db))
     with pytest.raises(BadInput, match="neither a prefix nor an address"):
-        predicted(db, "nope")
+        predict_initial(WindowsOptions(db, "nope"))
 
 
 def test_rows_come_back_as_they_were(tmp_path: Path) -> None:

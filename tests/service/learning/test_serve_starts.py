@@ -15,7 +15,7 @@ from configtron.model.errors import ConfigtronError
 from configtron.model.fleet import FleetMap
 from configtron.model.nouns import Profile
 from configtron.service.fleet.makers import grid_of
-from configtron.service.learning.serve_local import LearningThread
+from configtron.service.learning.serve_local import LearningThread, until
 
 GRID = grid_of([Profile("fast", (("initcwnd", 20),))])
 
@@ -44,3 +44,9 @@ def test_a_fault_of_the_learner_ends_the_loop_with_one_line(tmp_path: Path) -> N
 
     with pytest.raises(ConfigtronError, match=r"starts\.py:\d+ \(ZeroDivisionError: a fault of two lines\)"):
         begun(tmp_path / "a.db", Faulty)
+
+
+@pytest.mark.parametrize(("asked", "span_s", "ended"), [(False, 60.0, False), (False, 0.0, True), (True, None, True),
+                                                        (False, None, False)])  # fmt: skip
+def test_it_serves_until_it_is_asked_or_a_time_is_over(asked: bool, span_s: float | None, ended: bool) -> None:
+    assert until(lambda: asked, span_s)() == ended

@@ -11,14 +11,17 @@ import pytest
 from configtron.db.tuning import Tuning
 from configtron.model.errors import Refused
 from configtron.model.nouns import Profile
-from configtron.model.tuning import Changes, Rules
+from configtron.model.tuning import Changes, Place, Rules
 from configtron.service.lease import watchdog_process
 from configtron.service.lease.apply_transaction import Applied, apply
+from configtron.service.lease.context import context_of
 from configtron.service.lease.options import LeaseOptions
 from configtron.service.lease.roll_back import rollback
 from configtron.service.lease.wanted_rules import drop_prefixes, set_prefixes
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.guard import Limits
+from configtron.tune.journal import UNDONE, Transaction
+from configtron.tune.plan import OF_PROFILE
 from tests.support.memory_stack import Stack, stack
 
 __all__ = ["stack"]
@@ -113,6 +116,16 @@ def test_what_was_wanted_meanwhile_is_not_forgotten(bench: Bench, monkeypatch: p
         meanwhile.setattr(MemoryDriver, "apply", write)
         bench.apply()
     assert bench.apply().changes == 1 and in_force(bench)[0]["10.0.5.0/24"] == "one"
+
+
+def test_nothing_is_lost_where_nothing_is_wanted_but_where_all_that_is_wanted_is_frozen(bench: Bench) -> None:
+    assert bench.apply() == Applied("memory", None, 0, 0, lost=False, needs_watch=False)
+    set_prefixes(bench.database, {"10.0.3.0/24": "one"})
+    with Tuning(bench.database) as journal:
+        here = context_of(journal)
+        act = Transaction("memory", Place(), here.namespace, here.boot, UNDONE, "{}", Rules())
+        journal.freeze(act, {scope: ("", "") for scope in ("10.0.3.0/24", f"{OF_PROFILE}one")})
+    assert bench.apply().lost
 
 
 def test_the_operators_limits_hold_for_a_few_too(bench: Bench) -> None:

@@ -12,7 +12,7 @@ import pytest
 from configtron.db.tuning import Tuning
 from configtron.model.errors import BadInput, Refused
 from configtron.model.nouns import Profile
-from configtron.model.tuning import Changes, Place, Rules
+from configtron.model.tuning import Answers, Changes, Difference, Place, Rules
 from configtron.service.lease.context import LeaseContext, context_of
 from configtron.service.lease.watcher import Watcher
 from configtron.tune.drivers.memory import MemoryDriver
@@ -107,3 +107,15 @@ def test_a_storm_is_one_event_by_one_reading(here: LeaseContext, recorder: Event
     assert event.scope.startswith("200 prefixes, e.g. 10.3.") and asked == [1]
     assert {frozen.scope for frozen in here.journal.frozen()} == many.keys()
     assert len(here.journal.known(number)) == 200 and watcher.turn() == []
+
+
+@pytest.mark.parametrize(("lost", "asked"), [(frozenset[str](), 1), (frozenset(RULES.prefixes), 0)])
+def test_the_kernel_is_asked_at_the_turn_after_all_was_read_unless_all_was_lost(
+    here: LeaseContext, recorder: EventRecorder, monkeypatch: pytest.MonkeyPatch, lost: frozenset[str], asked: int
+) -> None:
+    led = Difference(SCOPE, "lookup", "table 7", "table 254")
+    monkeypatch.setattr(MemoryDriver, "ask", lambda _, rules: Answers(1, 1, (led,)), raising=False)
+    recorder.stack.driver.apply(Changes(dropped_prefixes=lost))
+    watcher = Watcher(here)
+    watcher.turn()
+    assert scopes(watcher) == [("foreign", SCOPE)] * asked and watcher.turn() == []
