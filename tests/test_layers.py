@@ -162,7 +162,7 @@ def test_an_import_between_tests_and_benchmarks_is_seen(folder: str, source: str
 # grows.
 LENDERS = frozenset(
     """
-    cli.learn.test_import_logs cli.test_fingerprint_live cli.test_learn_measure
+    cli.learn.test_import_logs cli.test_learn_measure
     fingerprint.capture.test_reading fingerprint.passive.test_foreign fingerprint.passive.test_fuzz
     lab.test_campaign lab.test_world lab.testbed.test_kept_connections
     lab.testbed.test_measure lab.testbed.test_pages lab.testbed.test_realism learner.test_initial_classes

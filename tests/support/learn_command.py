@@ -18,6 +18,8 @@ from tests.support.worlds import small_tensor
 
 # Words -> (exit code, stdout, stderr).
 Typed = Callable[..., tuple[int, str, str]]
+# Four classes, whose tables a bandit keeps.
+MAB = ("learn", "run", "--policy", "mab_nc", "--classes", 4)
 
 
 @pytest.fixture
@@ -57,6 +59,11 @@ def brought(typed: Typed, outcomes: Iterable[object]) -> None:
     """Import outcomes as a log."""
     Path("o.jsonl").write_text("".join(json.dumps(one) + "\n" for one in outcomes))
     assert typed("learn", "import", "o.jsonl")[0] == DONE
+
+
+def wanted(typed: Typed) -> dict[str, str]:
+    """The prefixes that `tune` wants, with their profiles."""
+    return {row["prefix"]: row["profile"] for row in shown(typed, "tune", "prefix", "list")}
 
 
 def kept(folder: Path, name: str) -> tuple[str, str, list[object]]:

@@ -21,6 +21,7 @@ from configtron.service.learning import dead_knobs, lessons
 from tests.learner.test_initial_classes import chosen
 from tests.learner.test_logged import logged as sessions
 from tests.support import ROOT
+from tests.support.children import child
 from tests.support.learn_command import Typed, kept, rows, shown
 from tests.support.waiting import until
 
@@ -136,18 +137,17 @@ def test_ended_by_a_signal_and_taken_up_again(typed: Typed, tmp_path: Path, numb
             store.add(log, sessions(20_000, seed))
     how = ("learn", "run", "--policy", "configtron", "--classes", "6", "--update-every", "2000", "--seed", "9")
     command = [sys.executable, "-m", "configtron", "--db", str(path), *how, "--name", "ended"]
-    child = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
-    with Outcomes(path) as store:
-        until(lambda: bool((found := store.learner("ended")) and found.position) or child.poll() is not None)
-        assert child.poll() is None, "it came to its end before the test looked"
-        child.send_signal(number)
-        out, err = child.communicate()
+    options = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": str(ROOT)}, "text": True}
+    with child(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options) as run, Outcomes(path) as store:
+        until(lambda: bool((found := store.learner("ended")) and found.position) or run.poll() is not None)
+        assert run.poll() is None, "it came to its end before the test looked"
+        run.send_signal(number)
+        out, err = run.communicate()
         found = store.learner("ended")
         assert found is not None and 0 < found.position < 80_000 and out == ""
         assert len(list(store.decisions("ended"))) == found.position
     if number == signal.SIGTERM:
-        assert child.returncode == INTERRUPTED and found.outcomes % 10_000 == 0
+        assert run.returncode == INTERRUPTED and found.outcomes % 10_000 == 0
         assert f"ended: {found.outcomes} outcomes are learned and saved; go on with: configtron --db" in err
         return
     assert typed("learn", "run", "--policy", "ended")[0] == DONE

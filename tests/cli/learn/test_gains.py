@@ -16,9 +16,8 @@ from configtron.learner.gain import HELD_REASONS
 from configtron.learner.rule_cost import Loss, Share
 from configtron.model.errors import DONE, REFUSED, USAGE
 from configtron.service.learning.rows import _known
-from tests.cli.learn.test_learn import MAB, wanted
 from tests.support import ROOT
-from tests.support.learn_command import Typed, brought, refused, rows, shown
+from tests.support.learn_command import MAB, Typed, brought, refused, rows, shown, wanted
 
 PREFIXES = [f"198.51.{at}.0/24" for at in range(90)]
 WINDOWS, CONTROLS = (10, 30), ("cubic", "reno", "bbr")

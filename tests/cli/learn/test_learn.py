@@ -15,10 +15,8 @@ from configtron.learner import POLICIES, PREFERRED
 from configtron.model.errors import DONE, NOTHING, USAGE
 from configtron.model.tensor import write
 from configtron.service import learning
-from tests.support.learn_command import Typed, brought, kept, refused, rows, shown
+from tests.support.learn_command import MAB, Typed, brought, kept, refused, rows, shown, wanted
 from tests.support.worlds import small_tensor
-
-MAB = ("learn", "run", "--policy", "mab_nc", "--classes", 4)
 
 
 @pytest.mark.slow
@@ -151,10 +149,6 @@ def test_it_says_why(filled: Typed) -> None:
         refused(filled, "knows no site 'nosuch'; there is: ", "learn", "explain", *words)
     for words in (("203.0.113.0/24",), ("speed=9",), ("rtt_ms=80", "--policy", "unknown")):
         assert filled("learn", "explain", *words)[0] == USAGE
-
-
-def wanted(typed: Typed) -> dict[str, str]:
-    return {row["prefix"]: row["profile"] for row in shown(typed, "tune", "prefix", "list")}
 
 
 @pytest.mark.slow
