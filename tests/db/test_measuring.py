@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,9 @@ def record(store: Measuring, number: int, condition: str = "a", **changed: float
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Measuring:
-    return Measuring(tmp_path / "x.db")
+def store(tmp_path: Path) -> Iterator[Measuring]:
+    with Measuring(tmp_path / "x.db") as store:
+        yield store
 
 
 def test_cells_come_back_as_they_were(store: Measuring) -> None:

@@ -222,6 +222,8 @@ def test_lines_have_every_field_and_a_schema_and_csv_its_columns_and_a_header_or
     first, second = of_json(rows_as("jsonl"))
     assert second == {"a": 1, "b": {"k": [1, "v"]}, "d": "more", "schema": "configtron.tuning/1"} and first["b"] is None
     assert rows_as("csv").splitlines()[0] == "a,b,c"
+    cells = written(lambda out: emit("table", ("a", "b"), [("x" * 100, "")], out, whole=True))
+    assert [line.split() for line in cells.splitlines()] == [["a", "b"], ["x" * 100]], "whole: no cell is cut"
     assert rows_as("csv", header=False).splitlines()[1] == '1,"{""k"":[1,""v""]}",'
 
 
