@@ -10,6 +10,7 @@ import pytest
 
 from configtron.fingerprint import read
 from configtron.model.nouns import ACK, FIN, RST, SYN, Observation, Packet, Segment, Trace
+from configtron.probe.delayed_ack import PIECE_BYTES, SINGLE_MOST
 from tests.support.played import MSS, MSS_OPTION, played, trace_of
 from tests.support.timed_wire import TimedWire
 
@@ -99,7 +100,10 @@ def test_the_wait_of_a_lone_segment(rtt_s: float, delay_s: float) -> None:
 
 
 def test_a_server_that_never_waits_has_no_delay() -> None:
-    assert verdict(played("delayed_ack", Server(delay_s=0.0))).reason == "unclear:no-ack"
+    trace = played("delayed_ack", Server(delay_s=0.0))
+    assert verdict(trace).reason == "unclear:no-ack"
+    pieces = [p for p in trace.packets if p.way == "out" and p.segment.length == PIECE_BYTES]
+    assert len(pieces) == SINGLE_MOST, "one that is late is looked for to the end"
 
 
 @pytest.mark.parametrize(("length", "value"), [(200, None), (MSS, "on")])

@@ -89,6 +89,15 @@ class TestLimits:
             # too early was refused and took no turn
             assert other.admit(SAME_NETWORK, EPOCH_S + 0.6) == 0.0 == one.admit(HOST, EPOCH_S + 1.2)
 
+    def test_a_start_that_was_held_up_counts_when_it_left(self, limits: type) -> None:
+        """Two left in the second before, one of them late: beside a repeat that is booked no third may."""
+        with limits(2, 0, 0) as (one, other):
+            for admitted_at, left_at in ((EPOCH_S, EPOCH_S), (EPOCH_S + 0.6, EPOCH_S + 1.3)):
+                assert one.admit(HOST, admitted_at) == 0.0
+                one.settled(left_at)
+            assert one.book(HOST, EPOCH_S + 1.3) == EPOCH_S + 1.3
+            assert other.open_at() > EPOCH_S + 2.3
+
 
 @given(
     st.floats(0.3, 5000),

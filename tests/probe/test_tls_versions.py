@@ -15,7 +15,7 @@ from configtron.fingerprint import read
 from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.tls_versions import HelloAnswer, answer_of
 from configtron.model.nouns import Observation, Target, Trace
-from configtron.probe.client_hello import VERSIONS, certificate_hello, client_hello
+from configtron.probe.client_hello import SIGNATURES, VERSIONS, certificate_hello, client_hello
 from configtron.probe.play import play
 from configtron.probe.tls_versions import tls_versions
 from configtron.probe.wire.stream import Plain, carry
@@ -153,6 +153,14 @@ def test_a_warning_may_go_before_the_hello(tmp_path: Path) -> None:
 def test_an_address_is_not_named() -> None:
     assert b"198.18.0.1" not in client_hello("198.18.0.1", "1.3")
     assert b"site.test" in client_hello("site.test", "1.0")
+
+
+@pytest.mark.parametrize(("most", "offered"), [("1.1", False), ("1.2", True), ("1.3", True)])
+def test_signature_algorithms_are_offered_from_tls_1_2_on(most: str, offered: bool) -> None:
+    """RFC 5246 section 7.4.1.4.1: extension 13, its length, the length of its list."""
+    size = 2 * len(SIGNATURES)
+    head = b"".join(number.to_bytes(2, "big") for number in (13, size + 2, size))
+    assert (head in client_hello("site.test", most)) is offered
 
 
 @settings(max_examples=300)

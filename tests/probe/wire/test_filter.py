@@ -51,10 +51,7 @@ def frame(source: str, destination: str, port: int) -> bytes:
 @pytest.mark.parametrize(
     ("source", "destination", "port", "ours"),
     [
-        ("10.0.0.1", OURS, 20000, True),
-        ("10.0.0.1", OURS, 20099, True),
-        ("10.0.0.1", OURS, 20100, False),
-        ("10.0.0.1", OURS, 19999, False),
+        *(("10.0.0.1", OURS, port, port in range(20000, 20100)) for port in (19999, 20000, 20099, 20100)),
         ("10.0.0.1", "198.18.1.2", 20000, False),
         ("fd00::1", OURS6, 20000, True),
         ("fd00::1", "fd00::2", 20000, False),

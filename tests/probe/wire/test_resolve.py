@@ -19,7 +19,7 @@ from configtron.linux.netns import inside
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Vantage
 from configtron.probe.target_session import Answer
-from configtron.probe.wire.resolve import asker, reason_of, resolve
+from configtron.probe.wire.resolve import _all, asker, reason_of, resolve
 from tests.support.namespaces import throwaway
 
 ZONE = {"two.example.": ["192.0.2.20", "192.0.2.3"], "alias.example.": ["192.0.2.9"]}
@@ -73,16 +73,18 @@ def vantage() -> Iterator[Vantage]:
 
 @pytest.mark.root
 def test_names_become_addresses_or_reasons(vantage: Vantage) -> None:
-    names = ["two.example", "alias.example", "none.example", "broken.example", "no.example", "empty.example"]
     home = os.stat("/proc/thread-self/ns/net").st_ino
-    assert resolve(names, vantage) == {
+    wanted = {
         "two.example": Answer(("192.0.2.3", "192.0.2.20")),
         "alias.example": Answer(("192.0.2.9",)),
         "none.example": Answer((), "dns:nxdomain"),
         "broken.example": Answer((), "dns:servfail"),
         "no.example": Answer((), "dns:refused"),
         "empty.example": Answer((), "dns:no-address"),
+        **{f"s{n}.example": Answer((f"198.51.100.{n}",)) for n in range(1, 255)},
     }
+    assert resolve(list(wanted), vantage) == wanted == resolve(list(wanted), vantage)
+    assert resolve(["two.example"], vantage, version=6)["two.example"].reason == "dns:no-address"
     assert os.stat("/proc/thread-self/ns/net").st_ino == home, "the thread did not come home"
 
 
@@ -93,36 +95,26 @@ def test_silence_is_a_timeout_and_no_way_is_unreachable(vantage: Vantage) -> Non
     assert resolve(["two.example"], nowhere, lifetime_s=0.3)["two.example"].reason == "dns:unreachable"
 
 
-@pytest.mark.root
-def test_many_at_once_and_twice_the_same(vantage: Vantage) -> None:
-    names = [f"s{n}.example" for n in range(1, 255)]
-    first = resolve(names, vantage)
-    assert [first[name].addresses for name in names] == [(f"198.51.100.{n}",) for n in range(1, 255)]
-    assert resolve(names, vantage) == first
-    assert resolve(["two.example"], vantage, version=6)["two.example"].reason == "dns:no-address"
+ANSWER = dns.message.make_response(dns.message.make_query("a", "A"))
 
 
 @pytest.mark.parametrize(
-    ("error", "reason"),
+    ("error", "tries", "reason"),
     [
-        (dns.resolver.NXDOMAIN, "dns:nxdomain"),
-        (dns.resolver.NoAnswer, "dns:no-address"),
-        (dns.exception.Timeout, "dns:timeout"),
-        (OSError, "dns:unreachable"),
-        (dns.exception.FormError, "dns:malformed"),
+        (dns.resolver.NXDOMAIN, [], "dns:nxdomain"),
+        (dns.resolver.NoAnswer, [], "dns:no-address"),
+        (dns.exception.Timeout, [], "dns:timeout"),
+        (OSError, [], "dns:unreachable"),
+        (dns.exception.FormError, [], "dns:malformed"),
+        # that no server answers is the last try's reason
+        (dns.resolver.NoNameservers, [("192.0.2.53", True, 53, None, ANSWER)], "dns:noerror"),
+        (dns.resolver.NoNameservers, [], "dns:malformed"),
     ],
 )
-def test_each_error_has_its_reason(error: type[Exception], reason: str) -> None:
-    assert reason_of(error.__new__(error)) == reason
-
-
-def test_no_servers_answer_is_the_last_tries_reason() -> None:
-    tries = [("192.0.2.53", True, 53, None, dns.message.make_response(dns.message.make_query("a", "A")))]
-    failed = dns.resolver.NoNameservers.__new__(dns.resolver.NoNameservers)
-    failed.kwargs = {"errors": tries}
-    assert reason_of(failed) == "dns:noerror"
-    failed.kwargs = {"errors": []}
-    assert reason_of(failed) == "dns:malformed"
+def test_each_error_has_its_reason(error: type[Exception], tries: list[object], reason: str) -> None:
+    failed = error.__new__(error)
+    failed.kwargs = {"errors": tries}  # type: ignore[attr-defined]
+    assert reason_of(failed) == reason
 
 
 @pytest.mark.parametrize(
@@ -141,7 +133,5 @@ def test_bad_resolvers_are_named(resolver: str) -> None:
 
 
 def test_an_impossible_name_is_a_reason() -> None:
-    from configtron.probe.wire import resolve as module
-
-    answers = asyncio.run(module._all(["a..b", "x" * 64 + ".example"], asker("192.0.2.53", 0.1), "A"))
+    answers = asyncio.run(_all(["a..b", "x" * 64 + ".example"], asker("192.0.2.53", 0.1), "A"))
     assert [answer.reason for answer in answers] == ["dns:malformed"] * 2
