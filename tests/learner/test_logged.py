@@ -98,6 +98,10 @@ def test_grids_of_logs() -> None:
 def test_recipes_come_back() -> None:
     one = recipe("thompson")
     assert recipe_of(one.text()).text() == one.text() and recipe_of(one.text()).make().save() == one.make().save()
+    made, again = one.make(), one.make()
+    taught(made, logged(140))
+    again.restore(made.save())
+    assert again.save() == made.save()
     for name, why in (("optimal", "in simulation only"), ("best", "no policy is called")):
         with pytest.raises(BadInput, match=why):
             recipe(name).make()
