@@ -61,6 +61,10 @@ def test_k_is_the_smallest_that_is_tight_enough() -> None:
         mean = np.average(spreads(classes, contexts.points(), log_ms, contexts.site), weights=classes.count)
         assert mean <= sigma or len(classes) == 32
     assert sizes[0] == 2 and sizes == sorted(sizes) and sizes[1] < sizes[2]
+
+
+def test_classes_start_from_a_tensor() -> None:
+    tensor = small_tensor(conditions=60)
     wide, tight = (of_tensor(tensor, np.random.default_rng(1), sigma_ln=sigma) for sigma in (0.6, 0.15))
     assert len(wide) < len(tight) and wide.count.sum() == 180 and (tight.spread >= 0).all()
 

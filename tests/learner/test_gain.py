@@ -69,7 +69,7 @@ def verdict(found: LoggedLoads, classes: Classes, grid: Grid, error: float = ERR
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("favour", "tail"), [(0.0, 0.0), (2.0, 0.0), (0.0, 2.0)])
+@pytest.mark.parametrize(("favour", "tail"), [(2.0, 0.0), (0.0, 2.0)])
 def test_without_any_effect_almost_nothing_is_proven(favour: float, tail: float) -> None:
     """At most 5 % of logs: of 30, six or more would be chance in three of a thousand."""
     made = [verdict(*trial(seed, SMALL, 1200, favour=favour, tail=tail), SMALL) for seed in range(30)]

@@ -14,17 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configtron.learner.columns import Codes
+from configtron.learner.initial import half_quantile
 from configtron.learner.initial.censored_hierarchy import QUANTILES, WindowModel, coverage, one_client, pinball
 from configtron.learner.initial.censored_windows import completed, limits_of
 from configtron.learner.initial.end_states import EndStates, joined, of_rows
 from configtron.learner.initial.gain_estimate import round_trips, speed_up
-from configtron.learner.initial.half_quantile import (
-    paced_round_trips,
-    pacing_bytes_s,
-    saved_round_trips,
-    under_queue,
-    windows_of_quantiles,
-)
 from configtron.learner.initial.initial_strategies import (
     FIXED,
     MOST_INITIAL,
@@ -102,8 +96,8 @@ def test_a_larger_first_window_saves_round_trips_and_one_beyond_the_paths_costs(
 
 
 def test_half_of_the_quantile_where_that_is_more_than_the_stacks_own() -> None:
-    assert windows_of_quantiles(np.array([4.0, 20.0, 22.0, 81.9, 900.0])).tolist() == [0, 0, 11, 40, 100]
-    assert pacing_bytes_s(40, 100.0) == 579_200
+    assert half_quantile.windows_of_quantiles(np.array([4.0, 20.0, 22.0, 81.9, 900.0])).tolist() == [0, 0, 11, 40, 100]
+    assert half_quantile.pacing_bytes_s(40, 100.0) == 579_200
 
 
 @pytest.mark.parametrize(
@@ -112,14 +106,14 @@ def test_half_of_the_quantile_where_that_is_more_than_the_stacks_own() -> None:
      (64, 100.0, 400.0, 0), (64, 0.0, 100.0, 64), (64, NAN, 100.0, 64), (64, 100.0, 0.0, 64), (0, 100.0, 400.0, 0)],
 )  # fmt: skip
 def test_a_window_shrinks_as_the_round_trip_grew(window: int, saved_ms: float, handshake_ms: float, left: int) -> None:
-    assert under_queue(window, saved_ms, handshake_ms) == left
+    assert half_quantile.under_queue(window, saved_ms, handshake_ms) == left
 
 
 def test_a_queue_is_what_lengthens_the_handshake_by_more_than_a_seventh() -> None:
     trips = [(100.0, 40.0), (100.0, 114.0), (100.0, 116.0), (100.0, 900.0), (0.0, 900.0), (NAN, 900.0)]
-    assert [paced_round_trips(*one) for one in trips] == [1.0, 1.0, 2.0, 2.0, 1.0, 1.0]
+    assert [half_quantile.paced_round_trips(*one) for one in trips] == [1.0, 1.0, 2.0, 2.0, 1.0, 1.0]
     medians = {"10.1.2.0/24": 40.0, "10.1.0.0/16": 60.0}
-    saved = saved_round_trips(medians, ["10.1.2.0/24", "10.1.3.0/24", "10.2.0.0/24"])
+    saved = half_quantile.saved_round_trips(medians, ["10.1.2.0/24", "10.1.3.0/24", "10.2.0.0/24"])
     assert saved[:2].tolist() == [40.0, 60.0] and np.isnan(saved[2]), "of the prefix, else of its network"
 
 
@@ -346,14 +340,6 @@ def test_a_prefix_never_seen_has_its_networks_window_and_a_wider_interval() -> N
     widths = np.log(high / low)
     assert widths[2] < widths[8] < widths[9]
     assert abs(np.log(middle[8]) - np.log(middle[:8]).mean()) < 0.25
-
-
-def test_known_windows_alone_are_their_means() -> None:
-    """Without bounds and with many connections a prefix's median is that of its windows."""
-    rows = [{"prefix": f"10.{at % 2}.0.0/24", "at_s": 1.7e9, "max_cwnd": (20.0, 80.0)[at % 2] * (1.1, 0.9)[at // 2 % 2]}
-            for at in range(400)]  # fmt: skip
-    found = WindowModel(of_rows(rows), overshoot=1.0).quantiles(of_rows(rows[:2]))
-    assert found[:, 1] == pytest.approx([20.0, 80.0], rel=0.03)
 
 
 def test_a_window_that_met_the_limit_is_off_by_its_paths_own_factor() -> None:

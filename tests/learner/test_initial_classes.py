@@ -9,18 +9,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from configtron.learner import Setting, policy
+from configtron.learner import Setting, importance, policy
 from configtron.learner.classes import ALLOWED_K, Classes
 from configtron.learner.columns import ARM, Codes, Contexts, Decisions, Floats
 from configtron.learner.contrasts import Contrasts
-from configtron.learner.importance import (
-    DeadKnob,
-    dead_knobs,
-    feature_importance,
-    knob_importance,
-    proven,
-    tensor_tally,
-)
 from configtron.learner.initial_classes import ALIKE_LN, Beginning, beginning, tally_of
 from configtron.learner.logged import Logged, grid_of
 from configtron.learner.repeated import repeats
@@ -149,7 +141,7 @@ def test_a_knob_is_dead_by_outcomes_where_the_width_of_classes_is_taken_off(wort
     log = chosen(worth)
     grid = grid_of(log.profiles)
     tally = tally_of(log, started(log, 12).classes, grid)
-    found = {one.knob for one in proven(dead_knobs(grid, tally, tally.noise_ln(0.25)))}
+    found = {one.knob for one in importance.proven(importance.dead_knobs(grid, tally, tally.noise_ln(0.25)))}
     assert found == ({"pacing"} if dead else set())
 
 
@@ -159,7 +151,7 @@ def six() -> Classes:
     return started(log_of(0.12, 8000)).classes
 
 
-def seen(log: Logged, share: float = 0.01, *, cut: int = 3000) -> dict[str, DeadKnob]:
+def seen(log: Logged, share: float = 0.01, *, cut: int = 3000) -> dict[str, importance.DeadKnob]:
     made = Contrasts(grid_of(log.profiles), six(), log.contexts.sites, len(log))
     parts = range(0, len(log), cut)
     for at in parts:
@@ -250,7 +242,7 @@ TENSOR = small_tensor(conditions=40)
 
 
 def test_knobs_that_matter_come_first() -> None:
-    found = knob_importance(TENSOR, np.random.default_rng(1))
+    found = importance.knob_importance(TENSOR, np.random.default_rng(1))
     by_name = {row.name: row for row in found}
     # The formula of `small_tensor`: windows and HTTP version count, corking and pacing are not in it.
     assert {found[0].name, found[1].name} <= {"initcwnd", "http_version", "tcp_congestion_control"}
@@ -263,11 +255,11 @@ def test_a_feature_that_is_exchanged_costs() -> None:
     rng = np.random.default_rng(1)
     oracle = policy("cell_optimum", Setting(TENSOR.grid, SITES, small_classes(TENSOR, 12), rng, truth=TENSOR))
     contexts, condition = clients(TENSOR, 2000)
-    rows = feature_importance(oracle, contexts, lambda k: TENSOR.lookup(condition, k, contexts.site), rng)
+    rows = importance.feature_importance(oracle, contexts, lambda k: TENSOR.lookup(condition, k, contexts.site), rng)
     assert {row.name for row in rows} == {"bandwidth_kbps", "rtt_ms", "loss", "site"}
     assert max(row.p95 for row in rows) > 0.01
     flat = replace(TENSOR, median_ms=np.ones_like(TENSOR.median_ms))
-    none = feature_importance(oracle, contexts, lambda k: flat.lookup(condition, k, contexts.site), rng)
+    none = importance.feature_importance(oracle, contexts, lambda k: flat.lookup(condition, k, contexts.site), rng)
     assert all(row.p95 == 0.0 for row in none)
 
 
@@ -282,7 +274,7 @@ def test_planted_dead_knobs_are_found_and_not_explored() -> None:
         for row in range(6):
             y = truth + 0.1 * rng.standard_normal(len(grid))
             tally = tally.plus(np.full(len(grid), row), np.arange(len(grid)), y)
-    found = dead_knobs(grid, tally, 0.1)
+    found = importance.dead_knobs(grid, tally, 0.1)
     named = {(row.dead.knob, row.dead.where, row.dead.value) for row in found}
     assert named == {
         ("tcp_slow_start_after_idle", "", ""),
@@ -292,29 +284,29 @@ def test_planted_dead_knobs_are_found_and_not_explored() -> None:
     }
     assert all(0 < row.unseen < 0.1 and row.pairs > 100 for row in found)
     assert len(grid.without([row.dead for row in found])) == 84
-    assert len(proven(found)) == sum(row.unseen <= 0.05 for row in found) > 0
+    assert len(importance.proven(found)) == sum(row.unseen <= 0.05 for row in found) > 0
 
 
 def test_pairs_are_of_what_both_sides_saw_and_are_compared_in_parts() -> None:
     grid, rng = paper_grid(), np.random.default_rng(2)
     rows, some = rng.integers(0, 5, 4000), rng.integers(0, len(grid), 4000)
     tally = no_tally(5, len(grid)).plus(rows, some, 7.0 + 0.1 * rng.standard_normal(4000))
-    whole = dead_knobs(grid, tally, 0.1)
+    whole = importance.dead_knobs(grid, tally, 0.1)
     assert {row.dead.knob for row in whole if not row.dead.where} == {knob.name for knob in grid.knobs}
     assert all(row.pairs < 5 * 768 * 3 and 0.0 < row.unseen < 0.2 for row in whole)
-    parts = dead_knobs(grid, tally, 0.1, at_once=777)
+    parts = importance.dead_knobs(grid, tally, 0.1, at_once=777)
     assert [(one.dead, one.pairs) for one in whole] == [(one.dead, one.pairs) for one in parts]
     assert [one.unseen for one in whole] == pytest.approx([one.unseen for one in parts])
     many = {"initcwnd", "tcp_congestion_control"}
-    few = {one.dead for one in dead_knobs(grid, tally, 0.1, most_values=2)}
+    few = {one.dead for one in importance.dead_knobs(grid, tally, 0.1, most_values=2)}
     assert few == {one.dead for one in whole if {one.dead.knob, one.dead.where}.isdisjoint(many)}
 
 
 def test_a_tensors_repeats_are_loads_and_no_loads_give_no_importance() -> None:
     repeats = np.repeat(TENSOR.median_ms[..., None], 3, axis=3)
     repeats[0, 0, 0, 0] = np.nan
-    tally = tensor_tally(replace(TENSOR, repeats_ms=repeats))
+    tally = importance.tensor_tally(replace(TENSOR, repeats_ms=repeats))
     assert tally.count[0, 0] == 2 and tally.count[1, 0] == 3
-    assert tensor_tally(TENSOR).count.sum() == TENSOR.median_ms.size
+    assert importance.tensor_tally(TENSOR).count.sum() == TENSOR.median_ms.size
     grid = paper_grid()
-    assert dead_knobs(grid, no_tally(3, len(grid)), 0.1) == [] and len(grid.without([])) == 768
+    assert importance.dead_knobs(grid, no_tally(3, len(grid)), 0.1) == [] and len(grid.without([])) == 768

@@ -11,22 +11,11 @@ import numpy as np
 import pytest
 from scipy.linalg import block_diag
 
-from configtron.learner import Setting, policy
+from configtron.learner import Setting, linear, policy
 from configtron.learner.cell_sums import LEVEL_PRECISION, CellSums, cell_sums, renewed
 from configtron.learner.columns import Contexts
 from configtron.learner.features import cell_features, configuration_features, features_of, rounds_of
 from configtron.learner.ledger import MOST_EXCESS_LN, PLAN_ERRORS, part_cost
-from configtron.learner.linear import (
-    Evidence,
-    Model,
-    Spread,
-    SufficientStatistics,
-    evidence,
-    prior,
-    solved,
-    sufficient_statistics,
-    weights,
-)
 from configtron.learner.loads import Loads
 from configtron.learner.posterior_draws import ROWS_AT_ONCE, DrawLimits, excess_at_full_width
 from configtron.learner.templates import templates, templates_of
@@ -41,7 +30,7 @@ from tests.support.worlds import SITES, clients, lived, small_classes, small_ten
 NOISE, RESIDUAL = 0.3, 0.1
 # Two classes of three places; covariances that are not diagonal, so that a transposed one shows.
 PLACES = 3
-SPREAD = Spread(np.array([[0.09, 0.05], [0.05, 0.16]]), np.array([[0.04, -0.01], [-0.01, 0.02]]))
+SPREAD = linear.Spread(np.array([[0.09, 0.05], [0.05, 0.16]]), np.array([[0.04, -0.01], [-0.01, 0.02]]))
 KNOB_SD, SHARE = np.array([0.5, 0.3]), np.array([1.0, 0.6, 0.4])
 
 
@@ -55,9 +44,11 @@ def small_problem() -> tuple[np.ndarray, ...]:
 
 
 def small_model(features, cells, count, mean):  # type: ignore[no-untyped-def]
-    seen: SufficientStatistics = sufficient_statistics(weights(count, NOISE, RESIDUAL), mean, features, PLACES, SPREAD)
-    known = prior(KNOB_SD, SHARE).plus(evidence(seen, cells))
-    return Model(solved(known), seen, features, cells, residual_ln=RESIDUAL)
+    seen: linear.SufficientStatistics = linear.sufficient_statistics(
+        linear.weights(count, NOISE, RESIDUAL), mean, features, PLACES, SPREAD
+    )
+    known = linear.prior(KNOB_SD, SHARE).plus(linear.evidence(seen, cells))
+    return linear.Model(linear.solved(known), seen, features, cells, residual_ln=RESIDUAL)
 
 
 def written_out(features, cells, count, mean):  # type: ignore[no-untyped-def]
@@ -103,13 +94,13 @@ def test_the_likelihood_is_that_of_the_data() -> None:
     rng = np.random.default_rng(5)
     x, noise = rng.standard_normal((30, 4)), 0.5
     y = x @ np.array([1.0, -1.0, 0.5, 0.0]) + noise * rng.standard_normal(30)
-    seen, found = Evidence(x.T @ x / noise**2, x.T @ y / noise**2), []
+    seen, found = linear.Evidence(x.T @ x / noise**2, x.T @ y / noise**2), []
     for k, centre in ((1.0, np.zeros(4)), (9.0, np.array([1.0, 1.0, 1.0, 1.0]))):
-        held = Evidence(np.eye(4) * k, k * centre)
+        held = linear.Evidence(np.eye(4) * k, k * centre)
         rest = y - x @ centre
         spread = x @ x.T / k + noise**2 * np.eye(30)
         plain = -0.5 * rest @ np.linalg.solve(spread, rest) - 0.5 * np.linalg.slogdet(spread)[1]
-        found.append((solved(held.plus(seen)).weight_ln - solved(held).weight_ln, plain))
+        found.append((linear.solved(held.plus(seen)).weight_ln - linear.solved(held).weight_ln, plain))
     (ours, plain), (other, unlike) = found
     assert np.isclose(ours - other, plain - unlike)
 

@@ -66,7 +66,8 @@ def test_cuts_do_not_show(policy: str) -> None:
     many = [taught(parts, log[at : at + 33]) for at in range(0, 400, 33)]
     assert whole.save() == parts.save()
     assert (one.configuration == np.concatenate([d.configuration for d in many])).all() and len(one) == 400
-    assert heard == sorted(heard) and heard[-1] == 400 and len(heard) > 1, "its progress is reported"
+    assert heard == sorted(heard) and heard[-1] == 400, "its progress is reported"
+    assert len(heard) > 1 or policy == "default"
 
 
 def test_a_client_is_decided_for_before_it_is_known_and_the_loggers_choices_teach() -> None:
@@ -98,6 +99,10 @@ def test_grids_of_logs() -> None:
 def test_recipes_come_back() -> None:
     one = recipe("thompson")
     assert recipe_of(one.text()).text() == one.text() and recipe_of(one.text()).make().save() == one.make().save()
+    made, again = one.make(), one.make()
+    taught(made, logged(140))
+    again.restore(made.save())
+    assert again.save() == made.save()
     for name, why in (("optimal", "in simulation only"), ("best", "no policy is called")):
         with pytest.raises(BadInput, match=why):
             recipe(name).make()

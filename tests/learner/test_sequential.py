@@ -130,20 +130,6 @@ def test_uneven_looks_spend_the_whole_error_and_information_must_grow() -> None:
         bounds((0.2, 0.2), 0.05)
 
 
-# What spotify-confidence 4.1.0 prints of errors that are spent as share squared: an independent solver, good for five
-# digits.
-@pytest.mark.parametrize(
-    ("at", "error", "printed"),
-    [
-        ((0.2, 0.4, 0.6, 0.8, 1.0), 0.025, (3.090232, 2.714078, 2.472737, 2.279811, 2.113968)),
-        ((0.1, 0.35, 0.4, 0.9, 1.0), 0.05, (3.290527, 2.527682, 2.565440, 1.794764, 1.800033)),
-    ],
-)
-def test_another_solver_agrees(at: tuple[float, ...], error: float, printed: tuple[float, ...]) -> None:
-    above = crossings(at, [-np.inf] * 5, printed)[1]
-    assert np.cumsum(above) == pytest.approx(error * np.square(at), abs=1e-5)
-
-
 def test_chi_square_is_the_published_one() -> None:
     # the 95 % quantile of chi-square with one degree of freedom: 3.841
     off = np.sqrt(3.841 * 2500.0)

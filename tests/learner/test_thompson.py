@@ -12,15 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.learner import policy
-from configtron.learner.influence import (
-    MOST_SPREAD,
-    WHOLE_SIGMAS,
-    first_expected,
-    spread_of,
-    unknown_ln,
-    weights_of,
-)
+from configtron.learner import influence, policy
 from configtron.learner.ledger import FAR_LN, Account, Interval, entered, no_cells, off_ln, settled, shares
 from configtron.learner.policies.thompson import Thompson, ThompsonOptions
 from configtron.learner.searches import Tally
@@ -389,25 +381,28 @@ def made(bounded: bool = True) -> Thompson:
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20))
 def test_influence_is_bounded_and_falls(deviations: list[float]) -> None:
     z = np.array(deviations)
-    weight = weights_of(z)
-    assert ((weight > 0) & (weight <= 1)).all() and (weight[np.abs(z) <= WHOLE_SIGMAS] == 1).all()
-    assert (np.abs(weight * z) <= WHOLE_SIGMAS * (1 + 1e-12)).all()
-    far = np.abs(z) > WHOLE_SIGMAS
-    assert (np.abs(weights_of(2 * z) * 2 * z)[far] < np.abs(weight * z)[far]).all(), "further off says less"
+    weight = influence.weights_of(z)
+    assert ((weight > 0) & (weight <= 1)).all() and (weight[np.abs(z) <= influence.WHOLE_SIGMAS] == 1).all()
+    assert (np.abs(weight * z) <= influence.WHOLE_SIGMAS * (1 + 1e-12)).all()
+    far = np.abs(z) > influence.WHOLE_SIGMAS
+    assert (np.abs(influence.weights_of(2 * z) * 2 * z)[far] < np.abs(weight * z)[far]).all(), "further off says less"
 
 
 def test_a_batch_that_is_wider_is_taken_as_wider_but_not_by_any_amount() -> None:
     z = np.random.default_rng(1).standard_normal(400)
-    assert spread_of(z[:20] * 9) == 1.0 and spread_of(0.1 * z) == 1.0
-    assert spread_of(2.0 * z) == pytest.approx(2.0, rel=0.1) and spread_of(100.0 * z) == MOST_SPREAD
+    assert influence.spread_of(z[:20] * 9) == 1.0 and influence.spread_of(0.1 * z) == 1.0
+    assert (
+        influence.spread_of(2.0 * z) == pytest.approx(2.0, rel=0.1)
+        and influence.spread_of(100.0 * z) == influence.MOST_SPREAD
+    )
     z[:40] = 50.0
-    assert spread_of(z) < 1.3, "a tenth of them does not make it wide"
+    assert influence.spread_of(z) < 1.3, "a tenth of them does not make it wide"
     nothing, much = np.zeros(1), np.full(1, 1000.0)
-    assert unknown_ln(0.2, nothing, nothing)[0] > 0.7, "the less is known the further a load may be"
-    assert unknown_ln(0.2, much, much)[0] == pytest.approx(0.2, rel=0.01)
+    assert influence.unknown_ln(0.2, nothing, nothing)[0] > 0.7, "the less is known the further a load may be"
+    assert influence.unknown_ln(0.2, much, much)[0] == pytest.approx(0.2, rel=0.01)
     # where there is nothing to compare with a load counts
-    assert (weights_of(np.array([np.nan, 0.0])) == 1.0).all()
-    assert np.isnan(first_expected(np.zeros((5, 3)), np.zeros(5, dtype=np.int64), np.ones(5))).all()
+    assert (influence.weights_of(np.array([np.nan, 0.0])) == 1.0).all()
+    assert np.isnan(influence.first_expected(np.zeros((5, 3)), np.zeros(5, dtype=np.int64), np.ones(5))).all()
 
 
 def test_the_first_loads_are_expected_by_network_and_site_whatever_some_of_them_say() -> None:
@@ -415,7 +410,7 @@ def test_the_first_loads_are_expected_by_network_and_site_whatever_some_of_them_
     ln = np.log(TENSOR.lookup(condition, np.full(500, TENSOR.grid.default), contexts.site))
     wrong = ln.copy()
     wrong[::10] += np.where(np.arange(50) % 2, 6.9, -6.9)
-    clean, dirty = (first_expected(contexts.points(), contexts.site, y) for y in (ln, wrong))
+    clean, dirty = (influence.first_expected(contexts.points(), contexts.site, y) for y in (ln, wrong))
     assert np.sqrt(((dirty - clean) ** 2).mean()) < 0.1 and np.abs(clean - ln).mean() < 0.5
 
 

@@ -238,6 +238,9 @@ def test_gaps_are_filled_or_their_scheme_is_left_out() -> None:
     assert (found.schemes, found.filled) == ([0, 1, 2, 3, 5], 1) and not np.isnan(found.figures).any()
     assert found.figures[0, 0, 0, 1, 0] == pytest.approx(figures[0, 0, 0, 1, 1:].mean())
     assert balanced(np.full(SHAPE, math.nan)).schemes == []
+    noise = np.random.default_rng(8).normal(size=SHAPE)
+    one, two = (effects(noise, np.random.default_rng(9), 20)[:-1] for _ in range(2))
+    assert one == two, "the same chance gives the same effects"
 
 
 AS_STATED = {"copa": 30.0, "vivace": 40.0, "verus": 50.0, "bbr": 60.0, "cubic": 80.0, "allegro": 90.0}

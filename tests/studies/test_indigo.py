@@ -25,21 +25,10 @@ from configtron.lab.schemes.indigo_network import (
 from configtron.model.errors import BadInput, Refused
 from configtron.service.campaign.runs import locked
 from configtron.service.progress import Event, StepProgress
-from configtron.studies.indigo import training
+from configtron.studies.indigo import training, training_flows
 from configtron.studies.indigo.adam import AdamState, adam_step
 from configtron.studies.indigo.lstm_gradient import SequenceBatch, drawn_weights, gradient, objective, scores
 from configtron.studies.indigo.training import IndigoOptions, show_indigo, train_indigo
-from configtron.studies.indigo.training_flows import (
-    FlowFound,
-    FlowOrder,
-    RunFlows,
-    arrays_bytes,
-    arrays_of,
-    found_bytes,
-    found_of,
-    in_guest,
-    orders_of,
-)
 from configtron.studies.indigo.training_paths import on_paths
 from configtron.studies.indigo.window_expert import ExpertAction, FixedWindow, NotedAction, expert_actions
 from configtron.studies.indigo.window_search import best_window, next_windows
@@ -111,7 +100,7 @@ def test_a_training_that_is_killed_anywhere_ends_in_the_same_bytes(
 
 
 def test_what_has_ended_runs_no_flow(options: IndigoOptions) -> None:
-    def none() -> RunFlows:
+    def none() -> training_flows.RunFlows:
         raise AssertionError("flows were asked for")
 
     before = weights_file(options.folder)
@@ -179,7 +168,7 @@ def test_a_damaged_round_or_state_is_named(options: IndigoOptions, tmp_path: Pat
 def test_weights_of_other_shapes_or_without_numbers_are_refused(options: IndigoOptions, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="learn indigo train --folder"):
         show_indigo(tmp_path)
-    file, arrays = tmp_path / training.WEIGHTS_FILE, arrays_of(weights_file(options.folder))
+    file, arrays = tmp_path / training.WEIGHTS_FILE, training_flows.arrays_of(weights_file(options.folder))
     file.write_bytes(b"nothing")
     with pytest.raises(BadInput):
         show_indigo(tmp_path)
@@ -188,7 +177,7 @@ def test_weights_of_other_shapes_or_without_numbers_are_refused(options: IndigoO
         ("bias", np.full(128, np.nan)),
         ("readout_bias", np.zeros(5, int)),
     ):
-        file.write_bytes(arrays_bytes({**arrays, name: part}))
+        file.write_bytes(training_flows.arrays_bytes({**arrays, name: part}))
         with pytest.raises(BadInput, match=rf"indigo.npz: damaged \(no weights: {name}"):
             show_indigo(tmp_path)
 
@@ -197,10 +186,12 @@ def test_weights_of_other_shapes_or_without_numbers_are_refused(options: IndigoO
 def test_the_network_drives_with_the_weights_of_its_round(options: IndigoOptions, tmp_path: Path) -> None:
     given, events = list[tuple[str, IndigoWeights | None]](), list[Event]()
 
-    def noted() -> RunFlows:
+    def noted() -> training_flows.RunFlows:
         run = on_paths()
 
-        def flows(orders: Sequence[FlowOrder], weights: IndigoWeights | None) -> list[FlowFound]:
+        def flows(
+            orders: Sequence[training_flows.FlowOrder], weights: IndigoWeights | None
+        ) -> list[training_flows.FlowFound]:
             given.append((orders[0].kind, weights))
             return run(orders, weights)
 
@@ -217,17 +208,17 @@ def test_the_network_drives_with_the_weights_of_its_round(options: IndigoOptions
 
 
 def test_files_of_flows_come_back_and_others_are_refused() -> None:
-    found = [FlowFound("link:1", np.ones((3, 5), np.float32), {}),
-             FlowFound("x", np.zeros((0, 5), np.float32), {4: 0.5})]  # fmt: skip
-    data = found_bytes(found)
-    again = found_of(data)
+    found = [training_flows.FlowFound("link:1", np.ones((3, 5), np.float32), {}),
+             training_flows.FlowFound("x", np.zeros((0, 5), np.float32), {4: 0.5})]  # fmt: skip
+    data = training_flows.found_bytes(found)
+    again = training_flows.found_of(data)
     assert [(one.link, one.tried) for one in again] == [("link:1", {}), ("x", {4: 0.5})]
-    assert (again[0].steps == found[0].steps).all() and found_bytes(again) == data
+    assert (again[0].steps == found[0].steps).all() and training_flows.found_bytes(again) == data
     for bad in (b"", b"PK\3\4", data[:90]):
         with pytest.raises(BadInput):
-            found_of(bad)
+            training_flows.found_of(bad)
     with pytest.raises(BadInput):
-        orders_of('[{"kind": 1}]')
+        training_flows.orders_of('[{"kind": 1}]')
 
 
 # Of a central difference; its error is of the order of the step's square.
@@ -403,9 +394,9 @@ HOLDS = 4e6 * 0.04 / 8 / 1500 + 0.5
 @pytest.mark.lab
 @pytest.mark.root
 def test_the_lab_and_the_path_agree() -> None:
-    run, weights = in_guest(), drawn_weights(np.random.default_rng(1))
-    orders = [FlowOrder("search", LINK, 1.0, 1), FlowOrder("expert", LINK, 2.0, 1, 20.0),
-              FlowOrder("learned", LINK, 1.0, 1)]  # fmt: skip
+    run, weights = training_flows.in_guest(), drawn_weights(np.random.default_rng(1))
+    orders = [training_flows.FlowOrder("search", LINK, 1.0, 1), training_flows.FlowOrder("expert", LINK, 2.0, 1, 20.0),
+              training_flows.FlowOrder("learned", LINK, 1.0, 1)]  # fmt: skip
     lab, path = run(orders, weights), on_paths()(orders, weights)
     assert [best_window(found[0].tried) for found in (lab, path)] == pytest.approx([HOLDS, HOLDS], abs=1.0)
     for expert in (lab[1].steps, path[1].steps):
@@ -414,4 +405,4 @@ def test_the_lab_and_the_path_agree() -> None:
         assert (later[:, 3] == 20).all() and later[:, 1].mean() == pytest.approx(4.0, rel=0.12)
     assert 0.8 < len(lab[1].steps) / len(path[1].steps) < 1.25 and len(lab[2].steps) > 10
     # Virtual time, and chance by the orders' seeds. A boot's flows share its clock, so that all orders are repeated.
-    assert found_bytes(run(orders, weights)) == found_bytes(lab)
+    assert training_flows.found_bytes(run(orders, weights)) == training_flows.found_bytes(lab)

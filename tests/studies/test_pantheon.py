@@ -37,18 +37,7 @@ from configtron.studies.flows.flows import REFUSED, SCHEMES, FlowOutcome, TrialO
 from configtron.studies.flows.shares import distribution
 from configtron.studies.flows.spread import kolmogorov
 from configtron.studies.flows.tunnelled import Tunnelled
-from configtron.studies.output.results import (
-    ABSENT,
-    HOLDS,
-    PARTLY,
-    UNKNOWN,
-    Curves,
-    Evaluated,
-    Fact,
-    Heat,
-    Scatter,
-    Table,
-)
+from configtron.studies.output import results
 from configtron.studies.pantheon import PATHS, PantheonPlan, part_name, seed_of
 from configtron.studies.pantheonchanges import ChangesPlan
 from configtron.studies.pantheontunnel import AHEAD_NS, TunnelPlan
@@ -76,7 +65,7 @@ def flow(scheme: str, mbit: float, late_ms: float = 60.0) -> FlowOutcome:
     return FlowOutcome(mbit, late_ms, 0.01, round(mbit * 3.75e6), 1000, scheme=scheme)
 
 
-def found(rate: Rate = lambda path, scheme, run: RATES[path][scheme]) -> Evaluated:
+def found(rate: Rate = lambda path, scheme, run: RATES[path][scheme]) -> results.Evaluated:
     outcomes = {
         part_name(path, count, run): [
             TrialOutcome(tuple(flow(scheme, rate(path, scheme, run) / count) for _ in range(count)))
@@ -89,17 +78,17 @@ def found(rate: Rate = lambda path, scheme, run: RATES[path][scheme]) -> Evaluat
     return pantheon.evaluated(PLAN, outcomes, {}, 1)
 
 
-def table(of: Evaluated, name: str) -> Table:
+def table(of: results.Evaluated, name: str) -> results.Table:
     return next(one for one in of.tables if one.name == name)
 
 
-def row(of: Evaluated, name: str, **wanted: object) -> dict[str, object]:
+def row(of: results.Evaluated, name: str, **wanted: object) -> dict[str, object]:
     one = table(of, name)
     rows = [dict(zip(one.columns, cells, strict=True)) for cells in one.rows]
     return next(cells for cells in rows if wanted.items() <= cells.items())
 
 
-def verdicts(of: Evaluated) -> list[str]:
+def verdicts(of: results.Evaluated) -> list[str]:
     return [fact.verdict for fact in of.facts]
 
 
@@ -120,11 +109,13 @@ def test_schemes_stand_as_their_figures_say() -> None:
 
 def test_plots_show_what_is_behind_the_best_and_a_point_a_scheme() -> None:
     plots = found().plots
-    heat = next(plot for plot in plots if isinstance(plot, Heat))
+    heat = next(plot for plot in plots if isinstance(plot, results.Heat))
     assert heat.columns == list(PLAN.paths) and heat.rows == list(PLAN.schemes)
     assert heat.values[heat.rows.index("vegas")] == [0.0, 0.0, pytest.approx(math.log(1 / 3))]
     assert heat.values[heat.rows.index("cubic")] == [pytest.approx(math.log(0.6))] * 2 + [0.0]
-    clouds = {cloud.name: cloud.points for cloud in next(plot for plot in plots if isinstance(plot, Scatter)).clouds}
+    clouds = {
+        cloud.name: cloud.points for cloud in next(plot for plot in plots if isinstance(plot, results.Scatter)).clouds
+    }
     # 60 ms on ways of 30, 30, 130; 10, 10 of 12 Mbit/s, 1 of 3.04
     assert list(clouds) == list(PLAN.schemes) and clouds["vegas"] == [(2.0, pytest.approx(10 / 12))]
 
@@ -132,19 +123,19 @@ def test_plots_show_what_is_behind_the_best_and_a_point_a_scheme() -> None:
 def test_facts_are_counted() -> None:
     of = found()
     nowhere, varies, quarter, bbr, full, stated = of.facts
-    assert nowhere.verdict == HOLDS and nowhere.ours == "vegas on 2 of 3 paths"
-    assert varies.verdict == HOLDS
-    assert quarter.verdict == ABSENT and quarter.ours == "vegas on 67%"
-    assert bbr.verdict == HOLDS and bbr.ours == "on 1 of 3 paths" and "pantheon:3" in bbr.words
+    assert nowhere.verdict == results.HOLDS and nowhere.ours == "vegas on 2 of 3 paths"
+    assert varies.verdict == results.HOLDS
+    assert quarter.verdict == results.ABSENT and quarter.ours == "vegas on 67%"
+    assert bbr.verdict == results.HOLDS and bbr.ours == "on 1 of 3 paths" and "pantheon:3" in bbr.words
     # 10, 10 of 12 Mbit/s are less than nine tenths, 3 of 3.04 are not
-    assert full.verdict == PARTLY and full.ours == "on 1 of 3 paths" and "pantheon:16 (83%)" in full.words
+    assert full.verdict == results.PARTLY and full.ours == "on 1 of 3 paths" and "pantheon:16 (83%)" in full.words
     # copa was not measured
-    assert stated.verdict == UNKNOWN
+    assert stated.verdict == results.UNKNOWN
 
 
 def test_a_scheme_that_is_best_everywhere_makes_the_fact_absent() -> None:
     of = found(lambda path, scheme, run: float(1 + PLAN.schemes.index(scheme)))
-    assert verdicts(of)[:4] == [ABSENT, ABSENT, ABSENT, ABSENT]
+    assert verdicts(of)[:4] == [results.ABSENT, results.ABSENT, results.ABSENT, results.ABSENT]
     assert of.facts[0].ours == "bbr on 3 of 3 paths" and "median 1.00" in of.facts[1].ours
 
 
@@ -153,7 +144,7 @@ def test_runs_make_intervals_and_ellipses() -> None:
     one = row(of, "paths", path="pantheon:15", scheme="cubic", flows=1)
     assert one["Mbit/s"] == 6.5 and one["+- Mbit/s"] == pytest.approx(12.706 * 0.5**0.5 / 2**0.5)
     assert one["+- ms"] == 0.0
-    scatters = [plot for plot in of.plots if isinstance(plot, Scatter)][len(PLAN.counts) :]
+    scatters = [plot for plot in of.plots if isinstance(plot, results.Scatter)][len(PLAN.counts) :]
     assert len(scatters) == 6 and all(plot.flip_x for plot in scatters)
     cloud = scatters[0].clouds[0]
     assert cloud.points == [(60.0, 6.0), (60.0, 7.0)]
@@ -171,9 +162,9 @@ def test_what_was_refused_has_a_reason_and_no_figure() -> None:
     of = pantheon.evaluated(plan, outcomes, {"other": "its guest ended"}, 1)
     none = row(of, "paths", path="pantheon:15", scheme="none")
     assert (none["why"], none["Mbit/s"], none["runs"]) == (REFUSED, None, 0)
-    assert row(of, "paths", scheme="cubic")["why"] == "" and verdicts(of) == [UNKNOWN]
+    assert row(of, "paths", scheme="cubic")["why"] == "" and verdicts(of) == [results.UNKNOWN]
     assert not of.whole and "its guest ended" in of.missing
-    heat = next(plot for plot in of.plots if isinstance(plot, Heat))
+    heat = next(plot for plot in of.plots if isinstance(plot, results.Heat))
     assert heat.rows == ["cubic", "none"] and heat.values[1] == [None] * 3
 
 
@@ -184,7 +175,7 @@ def test_what_did_not_run_is_not_slow() -> None:
                 for path in PLAN.paths}  # fmt: skip
     outcomes[part_name("pantheon:15", 1, 0)][1] = TrialOutcome((refused("bbr"),))
     bbr = next(fact for fact in pantheon.evaluated(plan, outcomes, {}, 1).facts if "BBR" in fact.claim)
-    assert (bbr.verdict, bbr.ours) == (ABSENT, "on 0 of 2 paths")
+    assert (bbr.verdict, bbr.ours) == (results.ABSENT, "on 0 of 2 paths")
 
 
 def test_the_whole_study_is_every_scheme_on_every_path() -> None:
@@ -213,7 +204,7 @@ def test_pantheon_in_guests(tmp_path: Path, guests: None) -> None:
     policed, shallow = (row(of, "paths", path=path, scheme="cubic", flows=1)["Mbit/s"]
                         for path in ("pantheon:7", "pantheon:16"))  # fmt: skip
     assert isinstance(policed, float) and isinstance(shallow, float) and 0 < policed < 6 < shallow <= 12
-    assert verdicts(of)[0] == HOLDS
+    assert verdicts(of)[0] == results.HOLDS
 
 
 FAIR = FairnessPlan(
@@ -228,7 +219,7 @@ def equal_flows(tested: float, reason: str = "") -> TrialOutcome:
     return TrialOutcome((), reason) if reason else TrialOutcome(tuple(flows))
 
 
-def shared(tested: dict[str, float], reason: str = "") -> Evaluated:
+def shared(tested: dict[str, float], reason: str = "") -> results.Evaluated:
     """Each scheme's tested flow gets so much where a rival gets 1."""
     answers = {
         fairness.part_name(link, scheme): [equal_flows(tested[scheme], reason=reason if scheme == "vegas" else "")] * 4
@@ -240,7 +231,7 @@ def shared(tested: dict[str, float], reason: str = "") -> Evaluated:
 
 def test_equal_shares_are_fair() -> None:
     of = shared({"cubic": 1.0, "vegas": 1.0, "bbr": 1.0})
-    assert verdicts(of) == [HOLDS, HOLDS, HOLDS]
+    assert verdicts(of) == [results.HOLDS, results.HOLDS, results.HOLDS]
     assert of.facts[0].ours == "100% of 12 cases" and of.facts[1].ours == "100% of 8 cases"
     assert all(row[4] == pytest.approx(1.0) and row[6] == pytest.approx(1.0) for row in of.tables[1].rows)
 
@@ -249,15 +240,15 @@ def test_shares_are_counted_with_and_without_bbr() -> None:
     # three rivals' worth: 64 of 84, 0.76; half a share: 0.96
     of = shared({"cubic": 1.0, "vegas": 0.5, "bbr": 3.0})
     most, without, equal = of.facts
-    assert most.ours == "67% of 12 cases" and most.verdict == HOLDS and "bbr 0%" in most.words
-    assert without.ours == "100% of 8 cases" and without.verdict == HOLDS and equal.verdict == HOLDS
+    assert most.ours == "67% of 12 cases" and most.verdict == results.HOLDS and "bbr 0%" in most.words
+    assert without.ours == "100% of 8 cases" and without.verdict == results.HOLDS and equal.verdict == results.HOLDS
     bbr = next(row for row in of.tables[0].rows if row[:2] == ["all", "bbr"])
     assert bbr[2:] == [4, pytest.approx(64 / 84), pytest.approx(64 / 84), 0.0, pytest.approx(3.0)]
 
 
 def test_an_unfair_world_makes_the_facts_absent() -> None:
     of = shared({"cubic": 4.0, "vegas": 0.01, "bbr": 1.0})
-    assert verdicts(of) == [ABSENT, ABSENT, ABSENT]
+    assert verdicts(of) == [results.ABSENT, results.ABSENT, results.ABSENT]
     assert "access:3g/1" in of.facts[2].words
     # who suffers: cubic's four cases take four times as much, vegas' four next to nothing
     assert "of 8 cases that are not fair the tested flow got less than a rival in 4," in of.facts[0].words
@@ -268,7 +259,7 @@ def test_a_stack_that_was_not_as_asked_has_its_reason() -> None:
     rows = [row for row in of.tables[1].rows if row[1] == "vegas"]
     assert len(rows) == 4 and all(row[4] is None and "initcwnd" in str(row[-1]) for row in rows)
     assert of.facts[0].ours == "100% of 8 cases"
-    heat = next(plot for plot in of.plots if isinstance(plot, Heat))
+    heat = next(plot for plot in of.plots if isinstance(plot, results.Heat))
     assert heat.values[heat.rows.index("vegas")] == [None, None]
 
 
@@ -276,7 +267,7 @@ def test_the_distribution_rises_to_one() -> None:
     points = distribution([0.9, 0.5, 1.0, 0.9])
     assert [point[:2] for point in points] == [(0.5, 0.25), (0.9, 0.5), (0.9, 0.75), (1.0, 1.0)]
     assert all(math.isnan(low) and math.isnan(high) for _, _, low, high in points)
-    curves = next(plot for plot in shared({"cubic": 1.0, "bbr": 3.0}).plots if isinstance(plot, Curves))
+    curves = next(plot for plot in shared({"cubic": 1.0, "bbr": 3.0}).plots if isinstance(plot, results.Curves))
     assert [curve.name for curve in curves.series] == ["all", "without BBR", "cubic", "bbr"]
     assert [len(curve.points) for curve in curves.series] == [8, 4, 4, 4]
 
@@ -357,7 +348,7 @@ def of_power(power: float) -> TrialOutcome:
     return TrialOutcome((FlowOutcome(60.0 * math.exp(power), 60.0, 0.0, 1, 1, scheme="x"),))
 
 
-def changing(power: Power) -> Evaluated:
+def changing(power: Power) -> results.Evaluated:
     """The study of these powers, four below; a run's own part is small, drawn, and the same for all schemes."""
     chance, outcomes = random.Random(1), {}
     for path, direction, moment, run in product(CHANGES.paths, DIRECTIONS, CHANGES.moments, range(CHANGES.runs)):
@@ -370,7 +361,7 @@ def changing(power: Power) -> Evaluated:
 STEADY_CLAIM = "a path that never changes has neither direction nor time"
 
 
-def verdict(of: Evaluated, claim: str) -> str:
+def verdict(of: results.Evaluated, claim: str) -> str:
     return next(one.verdict for one in of.facts if one.claim == claim)
 
 
@@ -403,7 +394,9 @@ BY_PATH, BY_DIRECTION, BY_TIME, BY_ORDER = (
 )  # fmt: skip
 def test_what_varies_is_found_and_nothing_else(power: Power, held: set[str], absent: set[str]) -> None:
     of = changing(power)
-    assert {verdict(of, one) for one in held} <= {HOLDS} and {verdict(of, one) for one in absent} <= {ABSENT}
+    assert {verdict(of, one) for one in held} <= {results.HOLDS} and {verdict(of, one) for one in absent} <= {
+        results.ABSENT
+    }
 
 
 @pytest.mark.root
@@ -416,7 +409,7 @@ def test_changing_paths_in_guests(tmp_path: Path, guests: None) -> None:
     walk, steady = ([rates["cubic", name, direction] for direction in DIRECTIONS] for name in ("walk", "steady"))
     assert all(isinstance(rate, float) for rate in (*walk, *steady))
     assert walk[0] > 1.5 * walk[1] and steady[0] == pytest.approx(steady[1], rel=0.25)  # type: ignore[operator]
-    assert verdict(of, STEADY_CLAIM) == HOLDS
+    assert verdict(of, STEADY_CLAIM) == results.HOLDS
 
 
 MS = 1_000_000
@@ -475,7 +468,7 @@ def made(factor: float, seed: int = 1) -> list[Tunnelled]:
     return found
 
 
-def tunnel_facts(runs: dict[str, list[Tunnelled]]) -> list[Fact]:
+def tunnel_facts(runs: dict[str, list[Tunnelled]]) -> list[results.Fact]:
     return list(pantheontunnel.evaluated(TunnelPlan(), runs, {}, 1).facts)
 
 
@@ -484,17 +477,19 @@ def tunnel_facts(runs: dict[str, list[Tunnelled]]) -> list[Fact]:
     [(fairness.evaluated, FAIR, 3), (pantheon.evaluated, PLAN, 1), (pantheonchanges.evaluated, CHANGES, 1),
      (pantheontunnel.evaluated, TunnelPlan(), 3)],
 )  # fmt: skip
-def test_no_outcomes_give_no_result(evaluated: Callable[..., Evaluated], plan: object, count: int) -> None:
+def test_no_outcomes_give_no_result(evaluated: Callable[..., results.Evaluated], plan: object, count: int) -> None:
     of = evaluated(plan, {}, {"a part": "its guest ended"}, 1)
-    assert [fact.verdict for fact in of.facts] == [UNKNOWN] * count and not of.whole and "its guest" in of.missing
+    assert (
+        [fact.verdict for fact in of.facts] == [results.UNKNOWN] * count and not of.whole and "its guest" in of.missing
+    )
 
 
 def test_a_tunnel_that_slows_is_found_and_a_clock_that_is_not() -> None:
-    assert [one.verdict for one in tunnel_facts({"a": made(1.0, 3)})] == [HOLDS] * 5
+    assert [one.verdict for one in tunnel_facts({"a": made(1.0, 3)})] == [results.HOLDS] * 5
     slower = tunnel_facts({"a": made(0.9, 3)})[0]
-    assert slower.verdict == PARTLY and "a Mbit/s" in slower.words
+    assert slower.verdict == results.PARTLY and "a Mbit/s" in slower.words
     wrong = [replace(one, estimate_ns=AHEAD_NS - 2 * MS) for one in made(1.0, 3)]
-    assert tunnel_facts({"a": wrong})[-1].verdict == ABSENT
+    assert tunnel_facts({"a": wrong})[-1].verdict == results.ABSENT
 
 
 @pytest.mark.root
@@ -503,7 +498,7 @@ def test_a_tunnel_in_a_guest(tmp_path: Path, guests: None) -> None:
     of = pantheontunnel.run(Arguments(tmp_path, smoke=True, worker=WORKER))
     assert of.whole
     *_, logs, clocks = of.facts
-    assert (logs.verdict, clocks.verdict) == (HOLDS, HOLDS), (logs, clocks)
+    assert (logs.verdict, clocks.verdict) == (results.HOLDS, results.HOLDS), (logs, clocks)
     more = 100 * OVERHEAD_BYTES / (1500 - OVERHEAD_BYTES)
     assert float(logs.words.split()[3]) == pytest.approx(more, abs=0.1)
     (rates,) = (row for row in of.tables[0].rows if row[1] == "Mbit/s")

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Made-up tensors and parts for the tests of studies."""
+"""Parts for the tests of studies."""
