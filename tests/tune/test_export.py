@@ -96,7 +96,8 @@ DRAFT = Draft(
         RouteKey(6, bytes(16), 0, 20001): RouteWay(
             hops=(Hop(2, "fd09::2", 1), Hop(3, "fd08::2", 5)), metrics=((11, 4),)),
     },
-    (RouteKey(4, bytes((192, 0, 2, 1)), 32, 5),), table=7, notes_table=8, preference=9, interfaces={2: "eth0", 3: "eth1"},
+    notes=(RouteKey(4, bytes((192, 0, 2, 1)), 32, 5),),
+    table=7, notes_table=8, preference=9, interfaces={2: "eth0", 3: "eth1"},
 )  # fmt: skip
 
 
