@@ -96,7 +96,8 @@ DRAFT = Draft(
         RouteKey(6, bytes(16), 0, 20001): RouteWay(
             hops=(Hop(2, "fd09::2", 1), Hop(3, "fd08::2", 5)), metrics=((11, 4),)),
     },
-    (), table=7, notes_table=8, preference=9, interfaces={2: "eth0", 3: "eth1"},
+    notes=(RouteKey(4, bytes((192, 0, 2, 1)), 32, 5),),
+    table=7, notes_table=8, preference=9, interfaces={2: "eth0", 3: "eth1"},
 )  # fmt: skip
 
 
@@ -105,9 +106,11 @@ def test_iproute2_in_words() -> None:
     assert list(iproute2(DRAFT, 4)) == [
         "route replace throw 10.2.0.0/16 table 7 proto 68 metric 1",
         f"route replace 10.1.0.0/16 table 7 proto 67 metric 1 via inet 10.9.0.2 dev eth0 {metrics}",
+        "route replace blackhole 192.0.2.1/32 table 8 proto 67 metric 5",
         "rule add pref 9 lookup main suppress_prefixlength 16 proto 67",
         "rule add pref 9 lookup 7 suppress_prefixlength 15 proto 67",
     ]
+    assert "blackhole" not in "".join(iproute2(DRAFT, 6)), "names go with IPv4"
     assert list(iproute2(DRAFT, 6))[0] == (
         "route replace ::/0 table 7 proto 68 metric 20001 initcwnd 4 "
         "nexthop via inet6 fd09::2 dev eth0 weight 1 nexthop via inet6 fd08::2 dev eth1 weight 5"

@@ -91,6 +91,7 @@ def test_the_old_map_is_back_where_the_server_says_no(tmp_path: Path) -> None:
     file = tmp_path / "pools.map"
     with pytest.raises(BadInput, match="no server is called 'cat'"):
         router.server("cat")
+    assert router.server("haproxy").pid_file == router.SERVERS["haproxy"].pid_file
     says_yes, says_no = (router.server("nginx", check=check, reload="true") for check in ("true", "false"))
     for check, reload, stated in (
         ("sh -c 'echo no >&2; exit 1'", "true", "finds fault.*: no;"),
@@ -144,7 +145,7 @@ NEW = ["--pool", "new:http_version=h2"]
     ("name", "how", "code", "words"),
     [
         ("nginx", [*NEW, "--check", "absent-program"], 5, "absent-program is not here; run: apt-get install nginx"),
-        ("haproxy", [*NEW, "--check", "true", "--pid-file", "/nowhere/haproxy.pid"], 5, "no running haproxy"),
+        ("haproxy", [*NEW, "--check", "true", "--pid-file", "/nowhere/haproxy.pid"], 5, "/nowhere/haproxy.pid"),
         ("nginx", [*NEW, "--check", "false"], 6, "the old map is back"),
         ("nginx", [*NEW, "--check", "true", "--reload", "false"], 6, "does not reload"),
         ("nginx", [*NEW, "--check", '"'], 2, "is no command"),

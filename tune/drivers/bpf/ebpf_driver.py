@@ -134,7 +134,9 @@ class EbpfDriver:
     def revert(self, before: str) -> None:
         mounted = pins.BPFFS in pins.mounts("bpf")
         if why := _no_means():
-            if mounted and (not _may_look() or pins.ROOT.exists()):
+            # its folder is root's alone
+            may_look = os.access(pins.BPFFS, os.R_OK | os.X_OK)
+            if mounted and (not may_look or pins.ROOT.exists()):
                 raise Missing(f"cannot take back what stands in {pins.ROOT}: {why}")
             return
         if why := pins.private():
@@ -421,8 +423,3 @@ def _no_means() -> str:
     if not pins.BPFFS.is_dir():
         return "this kernel has no BPF (CONFIG_BPF_SYSCALL, CONFIG_CGROUP_BPF); use the driver route or sysctl"
     return rights.lacking()
-
-
-def _may_look() -> bool:
-    """Return whether what stands in the BPF file system can be seen from here: its folder is root's alone."""
-    return os.access(pins.BPFFS, os.R_OK | os.X_OK)

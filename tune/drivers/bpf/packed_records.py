@@ -37,16 +37,13 @@ def packed(run: RecordRun, parser: RecordParser) -> PackedRecords:
     begun, end_ns = closed["begun"].copy(), closed["end_ns"].clip(1)
     begun["flags"] &= ~np.uint8(MOVED)
     bad = (closed["known"] != 0) & ((closed["error"] != 0) | ~_CLOSES[closed["state"].clip(0, len(_CLOSES) - 1)])
+    # ends begin with their addresses
+    ends = np.frombuffer(begun["ends"][bad].tobytes(), np.uint8).reshape(-1, ENDS.size)[:, : len(MAPPED) + 4]
     return PackedRecords(
         opened["ends"].tolist(), _bytes(opened), begun["ends"].tolist(), _bytes(begun), _bytes(closed),
         closed["segments"].tolist(), int(end_ns.max(initial=0)),
-        BadEndings(_first_addresses(begun["ends"][bad]), end_ns[bad].tobytes()), parser,
+        BadEndings(ends.tobytes(), end_ns[bad].tobytes()), parser,
     )  # fmt: skip
-
-
-def _first_addresses(ends: NDArray[np.void]) -> bytes:
-    """Return the addresses of a row of ends, which begin with them."""
-    return np.frombuffer(ends.tobytes(), np.uint8).reshape(len(ends), ENDS.size)[:, : len(MAPPED) + 4].tobytes()
 
 
 def _bytes(rows: NDArray[np.void]) -> list[bytes]:

@@ -87,7 +87,10 @@ def ask(
     Errors: `Refused` if the tables change faster than they can be read.
     """
     earlier = _earlier(table)
-    written = [*_against_main(seen, routes, netns), *_others(seen, netns)]
+    written = [*_against_main(seen, routes, netns)]
+    for route in seen.foreign:  # routes in our table that another program added: their protocol number is not ours
+        found = f"{words(route.way, netns)} in table {TABLE}, protocol {route.protocol}"
+        written.append(Difference(text(*route.key[:3]), "lookup", "", found))
     known = {difference.scope for difference in written}
     sample = _spread([*prefixes, *_defaults(routes, table.versions)])
     questions = [*_questions(sample, earlier, list(_local(table.net, earlier)))]
@@ -135,13 +138,6 @@ def _against_main(seen: SeenRoutes, routes: Mapping[RouteKey, RouteWay], netns: 
     for key, way in seen.routes.items():
         if COPY <= key.metric < DEFAULT and key not in routes:
             yield Difference(text(*key[:3]), "route", "", f"{words(way, netns)}, which the main table no longer has")
-
-
-def _others(seen: SeenRoutes, netns: str) -> Iterator[Difference]:
-    """Return the routes in our table that another program added: their protocol number is not ours."""
-    for route in seen.foreign:
-        found = f"{words(route.way, netns)} in table {TABLE}, protocol {route.protocol}"
-        yield Difference(text(*route.key[:3]), "lookup", "", found)
 
 
 def _spread(prefixes: list[str]) -> list[str]:

@@ -18,12 +18,12 @@ import struct
 from typing import NamedTuple
 
 from configtron.linux.netns import inside
+from configtron.tune.drivers.socket_options import control_of
 
 # linux/tcp.h; absent from Python's socket module.
-_TCP_CONGESTION, _TCP_REPAIR = 13, 19
+_TCP_REPAIR = 19
 # Of struct tcp_info: where snd_cwnd stands.
 _WINDOW_AT = 80
-_CONTROL_BYTES = 16
 # Any will do: nothing is sent there (RFC 863, discard).
 _PORT = 9
 
@@ -49,6 +49,5 @@ def begun(netns: str, address: str, source: str = "") -> Begun | None:
             one.connect((address, _PORT))
         except OSError:
             return None
-        name = one.getsockopt(socket.IPPROTO_TCP, _TCP_CONGESTION, _CONTROL_BYTES).split(b"\0")[0].decode()
         info = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _WINDOW_AT + 4)
-        return Begun(name, struct.unpack_from("=I", info, _WINDOW_AT)[0])
+        return Begun(control_of(one), struct.unpack_from("=I", info, _WINDOW_AT)[0])
