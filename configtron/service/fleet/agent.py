@@ -114,7 +114,7 @@ class _Network:
     standing_s: float = float("-inf")
 
 
-class _Readiness:
+class Readiness:
     """Reports to the service manager that the agent is ready: its map is in force, and its beacons are taken.
 
     port  where the process without rights listens for beacons; 0: it does not
@@ -155,7 +155,7 @@ def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False
         retuning = ClassRetuning(applier, enforcement) if options.retune_open else None
         network: _Network | None = None
         restarts, lines = Restarts(), ApplierLog()
-        readiness = _Readiness(options.pages.port if options.pages else 0)
+        readiness = Readiness(options.pages.port if options.pages else 0)
         try:
             while not stop():
                 if network is None and time.monotonic() >= restarts.due_s:
