@@ -33,6 +33,8 @@ from configtron.fleet.transport.applier_link import (
     StandingReport,
 )
 from configtron.fleet.transport.curve_keys import curve_pair, manager_address
+from configtron.linux.notify import ready
+from configtron.linux.proc import LISTENING, tcp_lines
 from configtron.model.bounds import check_texts
 from configtron.model.errors import BadInput
 from configtron.model.protocols import Driver
@@ -41,7 +43,6 @@ from configtron.model.tuning_json import value_text
 from configtron.service.fleet.agent_log import ApplierLog, resume_kept
 from configtron.service.fleet.agent_metrics import METRICS
 from configtron.service.fleet.agent_pages import PageReading
-from configtron.service.fleet.agent_readiness import AgentReadiness
 from configtron.service.fleet.applier import Applier
 from configtron.service.fleet.enforcement import JournaledEnforcement
 from configtron.service.fleet.page_intake import PagesOptions
@@ -65,6 +66,8 @@ PATIENCE_S, GONE_S = 1.0, 0.25
 # s between two readings of records, which wait in the kernel's buffers meanwhile: each opens the driver's tables, and
 # log lines wake the process hundreds of times a second.
 PAGES_TURN_S = 0.25
+# s after which an agent is ready without beacons: it applies maps, and logs why no beacons are taken.
+WITHOUT_S = 20.0
 # s between two reports of figures for /metrics: below any interval of scraping.
 STANDING_S = 1.0
 # Thresholds of the process's cycle collector. Of 5000 connections a second that are remembered for some seconds none is
@@ -111,6 +114,28 @@ class _Network:
     standing_s: float = float("-inf")
 
 
+class Readiness:
+    """Reports to the service manager that the agent is ready: its map is in force, and its beacons are taken.
+
+    port  where the process without rights listens for beacons; 0: it does not
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port, self._reported = port, False
+        self._deadline_s = time.monotonic() + WITHOUT_S
+
+    def turn(self, connected: bool) -> None:
+        """Report once, when it is so. connected: the process without rights runs."""
+        if self._reported:
+            return
+        if (connected and self._listens()) or time.monotonic() >= self._deadline_s:
+            ready()
+            self._reported = True
+
+    def _listens(self) -> bool:
+        return not self._port or any(one.state == LISTENING and one.port == self._port for one in tcp_lines())
+
+
 def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False) -> None:
     """Run an agent until `stop` returns true; then what stood before its map is put back.
 
@@ -130,7 +155,7 @@ def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False
         retuning = ClassRetuning(applier, enforcement) if options.retune_open else None
         network: _Network | None = None
         restarts, lines = Restarts(), ApplierLog()
-        readiness = AgentReadiness(options.pages.port if options.pages else 0)
+        readiness = Readiness(options.pages.port if options.pages else 0)
         try:
             while not stop():
                 if network is None and time.monotonic() >= restarts.due_s:
@@ -234,8 +259,8 @@ def _turn(applier: Applier, network: _Network | None, reading: PageReading | Non
     """Do one turn; return the network process, None while there is none: leases are renewed, and epochs turn."""
     try:
         watched: list[Any] = [*([network.link.socket] if network else []), *([reading] if reading else [])]
-        ready = select.select(watched, [], [], PAGES_TURN_S if reading else TURN_S)[0]
-        if network is not None and network.link.socket in ready:
+        readable = select.select(watched, [], [], PAGES_TURN_S if reading else TURN_S)[0]
+        if network is not None and network.link.socket in readable:
             for message in network.link.receive(OF_NETWORK):
                 _load(applier, network, message, lines)
         applier.tick(_boot_s(), time.time_ns())

@@ -298,6 +298,7 @@ def test_stages_need_a_holdback_and_whole_blocks() -> None:
         StageOptions(dark_hours=1).made(b"k", none, MapOptions(epoch_s=700))
     with pytest.raises(BadInput, match="stage-clients"):
         StageOptions(1)
+    assert StageOptions().made(b"k", none, MapOptions(epoch_s=700)) is not None, "without dark hours"
     assert StageOptions(stages=False).made(b"k", none, MapOptions()) is None
 
 

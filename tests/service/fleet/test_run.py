@@ -32,7 +32,7 @@ from configtron.fleet.transport.manager_sockets import ManagerSockets
 from configtron.model.errors import BadInput, Missing, Refused
 from configtron.model.fleet import OutcomeRow
 from configtron.model.nouns import Profile
-from configtron.service.fleet import enrolment
+from configtron.service.fleet import agent, enrolment
 from configtron.service.fleet.key_rotation import ROTATION, change_key, rotation_of
 from configtron.service.fleet.manager import run_manager
 from configtron.service.fleet.manager_core import ManagerCore
@@ -119,6 +119,26 @@ def test_a_metrics_port_that_is_taken_is_one_line(fleet: Fleet) -> None:
         taken.close()
     with pytest.raises(BadInput, match="--metrics"):
         replace(fleet.options, metrics="nowhere")
+
+
+def test_an_agent_is_ready_once_its_map_is_in_force_and_its_beacons_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, socket.socket() as beacons:
+        manager.bind(str(tmp_path / "notify"))
+        manager.setblocking(False)
+        beacons.bind(("127.0.0.1", 0))
+        one = agent.Readiness(beacons.getsockname()[1])
+        one.turn(True)
+        with pytest.raises(BlockingIOError):
+            manager.recv(100)
+        beacons.listen()
+        for connected in (False, True, True):
+            one.turn(connected)
+        assert manager.recv(100) == b"READY=1"
+        with pytest.raises(BlockingIOError):
+            manager.recv(100)
 
 
 def test_what_a_manager_stores_outlasts_a_power_cut(fleet: Fleet) -> None:
