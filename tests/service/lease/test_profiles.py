@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -137,6 +138,18 @@ def test_every_change_is_journaled_and_goes_with_the_block_unless_kept(
         with lease.Profiles(options):
             pass
         assert len(journal.acts()) == before, "a block without a change leaves no trace"
+
+
+def test_the_end_of_a_transaction_of_this_boot_is_so_long_ago(options: lease.LeaseOptions, stack: Stack) -> None:
+    with lease.Profiles(options) as table:
+        table.init_config_profile()
+    with Tuning(options.database) as journal:
+        (ended,) = journal.acts()
+        journal.begin(replace(ended, boot="an earlier one"))
+    earlier, last = lease.history(options.database)
+    assert earlier.ended_s_ago is None and last.ended_s_ago is not None and 0 <= last.ended_s_ago < PATIENCE_S
+    shown = lease.status(options).last
+    assert shown is not None and shown.transaction == last.transaction
 
 
 def test_a_table_that_another_program_ended_says_so(options: lease.LeaseOptions, stack: Stack) -> None:

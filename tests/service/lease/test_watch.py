@@ -13,6 +13,7 @@ from configtron.db.tuning import Tuning
 from configtron.model.errors import BadInput, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Answers, Changes, Difference, Place, Rules
+from configtron.service import lease
 from configtron.service.lease.context import LeaseContext, context_of
 from configtron.service.lease.watcher import Watcher
 from configtron.tune.drivers.memory import MemoryDriver
@@ -119,3 +120,13 @@ def test_the_kernel_is_asked_at_the_turn_after_all_was_read_unless_all_was_lost(
     watcher = Watcher(here)
     watcher.turn()
     assert scopes(watcher) == [("foreign", SCOPE)] * asked and watcher.turn() == []
+
+
+@pytest.mark.parametrize(("asked", "span_s"), [([False, True], None), ([True], 60.0), ([False], 0.0)])
+def test_a_watch_ends_when_it_is_stopped_or_its_time_is_over(
+    tmp_path: Path, asked: list[bool], span_s: float | None
+) -> None:
+    answers, notices = iter(asked), list[lease.Notice]()
+    options = lease.LeaseOptions(tmp_path / "t.db")
+    lease.watch(options, lambda events: None, notices.append, stop=lambda: next(answers), span_s=span_s)
+    assert list(answers) == [] and len(notices) == 1
