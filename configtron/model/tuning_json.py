@@ -29,8 +29,7 @@ TIME = "s"
 
 def rules_text(rules: Rules) -> str:
     """Rules as one line of JSON."""
-    profiles: dict[str, Json] = {name: pairs_form(profile.settings) for name, profile in rules.profiles.items()}
-    return _with_prefixes({"profiles": profiles, "default": rules.default}, rules.prefixes)
+    return _text_of(rules, {"default": rules.default})
 
 
 # An act's rules are read several times by one command, and are the same bytes each time.
@@ -38,48 +37,47 @@ def rules_text(rules: Rules) -> str:
 def rules_of(text: str) -> Rules:
     """The rules that `rules_text` wrote."""
     form = _form_of(text)
-    profiles = {name: Profile(name, pairs_of(settings)) for name, settings in form["profiles"].items()}
-    return Rules(profiles, form["prefixes"], form["default"])
+    return Rules(form["profiles"], form["prefixes"], form["default"])
 
 
 def changes_text(changes: Changes) -> str:
     """Changes of rules as one line of JSON."""
-    profiles: dict[str, Json] = {name: pairs_form(profile.settings) for name, profile in changes.profiles.items()}
     dropped: list[Json] = [*sorted(changes.dropped_profiles)]
     gone: list[Json] = [*sorted(changes.dropped_prefixes)]
-    form: dict[str, Json] = {"profiles": profiles, "dropped_profiles": dropped, "dropped_prefixes": gone}
-    return _with_prefixes({**form, "default": changes.default}, changes.prefixes)
+    return _text_of(changes, {"default": changes.default, "dropped_profiles": dropped, "dropped_prefixes": gone})
 
 
 def changes_of(text: str) -> Changes:
     """The changes that `changes_text` wrote."""
     form = _form_of(text)
-    profiles = {name: Profile(name, pairs_of(settings)) for name, settings in form["profiles"].items()}
     dropped, gone = frozenset(form["dropped_profiles"]), frozenset(form["dropped_prefixes"])
-    return Changes(profiles, form["prefixes"], dropped, gone, form["default"])
+    return Changes(form["profiles"], form["prefixes"], dropped, gone, form["default"])
 
 
-def _with_prefixes(form: dict[str, Json], prefixes: Mapping[str, str]) -> str:
-    """Return an object with its member "prefixes" as JSON, many of them by their columns."""
-    if len(prefixes) < MANY:
-        return canonical({**form, "prefixes": dict(prefixes)})
+def _text_of(have: Rules | Changes, more: dict[str, Json]) -> str:
+    """Return profiles, prefixes and more as a JSON object, many prefixes by their columns."""
+    profiles: Json = {name: pairs_form(profile.settings) for name, profile in have.profiles.items()}
+    form: dict[str, Json] = {"profiles": profiles, **more}
+    if len(have.prefixes) < MANY:
+        return canonical({**form, "prefixes": dict(have.prefixes)})
     from configtron.model.prefix_columns import columns_of, json_of
 
     before, _, behind = canonical({**form, "prefixes": {}}).partition(PREFIXES + "}")
-    return f"{before}{PREFIXES}{json_of(columns_of(prefixes))}}}{behind}"
+    return f"{before}{PREFIXES}{json_of(columns_of(have.prefixes))}}}{behind}"
 
 
 def _form_of(text: str) -> dict[str, Any]:
-    """Return the object that `_with_prefixes` wrote, many prefixes as columns."""
+    """Return the object that `_text_of` wrote, with its profiles, and many prefixes as columns."""
     begin = text.find(PREFIXES) + len(PREFIXES)
     end = text.find("}", begin)
+    columns, rest = None, text
     if end - begin > MANY * SHORTEST and begin >= len(PREFIXES):
         from configtron.model.prefix_columns import columns_of_json
 
-        columns = columns_of_json(text[begin:end])
-        if columns is not None:
-            return {**json.loads(text[:begin] + text[end:]), "prefixes": columns}
-    return cast(dict[str, Any], json.loads(text))
+        columns, rest = columns_of_json(text[begin:end]), text[:begin] + text[end:]
+    form = cast(dict[str, Any], json.loads(text if columns is None else rest))
+    form["profiles"] = {name: Profile(name, pairs_of(settings)) for name, settings in form["profiles"].items()}
+    return form if columns is None else {**form, "prefixes": columns}
 
 
 def place_text(place: Place) -> str:

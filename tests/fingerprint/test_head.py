@@ -27,29 +27,21 @@ def test_what_a_head_shows() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("field", "place"), [
-    ("CF-RAY: 8f0c1a2b3c4d5e6f-AMS", "ams"),
-    ("X-Amz-Cf-Pop: FRA56-P4", "fra"),
-    ("X-Vercel-Id: iad1::sfo1::abc", "iad1"),
-    ("CF-RAY: none", None),
+@pytest.mark.parametrize(("fields", "name", "value"), [
+    # places are read without the request's number
+    ("CF-RAY: 8f0c1a2b3c4d5e6f-AMS", "place", "ams"),
+    ("X-Amz-Cf-Pop: FRA56-P4", "place", "fra"),
+    ("X-Vercel-Id: iad1::sfo1::abc", "place", "iad1"),
+    ("CF-RAY: none", "place", None),
+    # a deleted cookie is not given back; a cookie cannot bring a line of its own
+    ("Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nSet-Cookie: a=x; Max-Age=0", "cookies", "b=2"),
+    ("Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nSet-Cookie: a=x; path=/; max-age=-1 ; secure", "cookies", "b=2"),
+    ("Set-Cookie: a=1\nX: y", "cookies", None),
+    # endless fields are cut
+    ("Server: " + "x" * 9000, "server", "x" * FIELD_LIMIT),
 ])  # fmt: skip
-def test_places_are_read_without_the_requests_number(field: str, place: str | None) -> None:
-    assert details_of(b"HTTP/1.1 200 OK\r\n" + field.encode() + b"\r\n\r\n").get("place") == place
-
-
-@pytest.mark.parametrize("attributes", ["; Max-Age=0", "; path=/; max-age=-1 ; secure"])
-def test_a_deleted_cookie_is_not_given_back(attributes: str) -> None:
-    head = f"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nSet-Cookie: a=x{attributes}\r\n\r\n"
-    assert details_of(head.encode())["cookies"] == "b=2"
-
-
-def test_a_cookie_cannot_bring_a_line_of_its_own() -> None:
-    assert "cookies" not in details_of(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\nX: y\r\n\r\n")
-
-
-def test_endless_fields_are_cut() -> None:
-    found = details_of(b"HTTP/1.1 200 OK\r\nServer: " + b"x" * 9000 + b"\r\n\r\n")
-    assert found["server"] == "x" * FIELD_LIMIT
+def test_single_fields(fields: str, name: str, value: str | None) -> None:
+    assert details_of(f"HTTP/1.1 200 OK\r\n{fields}\r\n\r\n".encode()).get(name) == value
 
 
 def test_a_head_cut_off_shows_only_what_is_whole() -> None:

@@ -6,9 +6,10 @@ from __future__ import annotations
 import pytest
 from hpack import Encoder
 
-from configtron.fingerprint import h2_settings, http_version, signature
+from configtron.fingerprint import h2_settings, http_version, rwin, signature
 from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.schedule import copies, schedule_of, spans, whole
+from configtron.fingerprint.tls_versions import HelloAnswer, answer_of
 from configtron.model.nouns import ACK, SYN, Message, Observation, Packet, Segment, Session, Target, Trace
 
 TARGET = Target("site.example", "192.0.2.1")
@@ -146,6 +147,29 @@ def test_signature_is_p0f_raw() -> None:
     packets = (Packet(0, "out", Segment(SYN, options=offer)), Packet(0.1, "in", synack, 1, ttl=61))
     (found,) = signature.infer(Trace("t", TARGET, "here", "signature", packets=packets))
     assert found.value == "4:64:0:1460:65160,7:mss,sok,ts,nop,ws:df:0"
+
+
+WINDOWS = ((2, b"\x05\xb4"),), ((2, b"\x05\xb4"), (3, b"\x05"))
+
+
+@pytest.mark.parametrize(("ours", "theirs", "value"), [(1, 1, 502 << 5), (0, 1, 502), (1, 0, 502)])
+def test_the_first_acks_window_is_scaled_where_both_offered_a_scale(ours: int, theirs: int, value: int) -> None:
+    rows = [("out", Segment(SYN, options=WINDOWS[ours])), ("in", Segment(SYN | ACK, ack=1, options=WINDOWS[theirs])),
+            ("out", Segment(ACK, 1, 1, length=80)), ("in", Segment(ACK, 1, 81, 502))]  # fmt: skip
+    packets = tuple(Packet(n / 10, way, segment, n) for n, (way, segment) in enumerate(rows))
+    found = {o.knob: o for o in rwin.infer(Trace("t", TARGET, "here", "rwin", packets=packets))}
+    assert found["rwin_first_ack"].value == value
+
+
+@pytest.mark.parametrize(("data", "alert", "final"), [
+    (b"\x15\x03\x03\x00\x02\x02\x46", 70, True),
+    # a warning may go before the hello; a part of a hello is no alert, nor is an alert of three bytes
+    (b"\x15\x03\x03\x00\x02\x01\x70", 112, False),
+    (b"\x16\x03\x03\x00\x02\x02\x00", -1, False),
+    (b"\x15\x03\x03\x00\x03\x02\x46\x00", -1, False),
+])  # fmt: skip
+def test_alerts_before_a_hello(data: bytes, alert: int, final: bool) -> None:
+    assert answer_of(data) == HelloAnswer(alert=alert, final=final)
 
 
 @pytest.mark.parametrize(("gaps", "again", "first_s", "kind", "missed"), [

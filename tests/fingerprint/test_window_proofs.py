@@ -51,9 +51,9 @@ def opening(rtt_s: float = RTT_S, offer: tuple[tuple[int, bytes], ...] = OFFER) 
     return [(0.0, "out", Segment(SYN, options=offer)), (rtt_s, "in", synack), (rtt_s, "out", Segment(ACK, 1, 1))]
 
 
-def trace_of(sizes: list[int], fresh: list[tuple[float, int, int]]) -> Trace:
+def trace_of(sizes: list[int], fresh: list[tuple[float, int, int]], offer: Any = OFFER) -> Trace:
     """A flight of those sizes, an ACK 80 ms later, and what comes after the ACK: (seconds later, bytes, flags)."""
-    rows, at, seq = [*opening(), (RTT_S, "out", request())], 2 * RTT_S, 1
+    rows, at, seq = [*opening(offer=offer), (RTT_S, "out", request())], 2 * RTT_S, 1
     for size in sizes:
         rows.append((at, "in", Segment(ACK, seq, 1 + ASK, length=size)))
         seq += size
@@ -162,6 +162,18 @@ def test_a_bound_counts_what_was_lost_once(
     found = seen(replace(trace, packets=tuple(packets)))
     assert (found.value, found.grade, found.detail("mss")) == (value, grade, mss)
     assert found.detail("stop") == "rto" or not again
+
+
+@pytest.mark.parametrize(("sizes", "value", "proof"), [([MSS], 1, "before-timer"), ([MSS] * 3, 2, "uneven")])
+def test_one_segment_that_is_not_the_first_may_be_a_probe_of_a_flight_that_was_lost(
+    sizes: list[int], value: int, proof: str
+) -> None:
+    trace = trace_of(sizes, [(RTT_S, MSS, 0)], (*OFFER, (OPT_SACK_PERMITTED, b"")))
+    *before, last, ack, fresh = trace.packets
+    found = seen(
+        replace(trace, packets=(*(p for p in before if not p.segment.length or p.way == "out"), last, ack, fresh))
+    )
+    assert (found.value, found.detail("proof")) == (value, proof)
 
 
 @pytest.mark.parametrize(("sizes", "wait_s", "fresh", "spoken", "value", "grade", "proof"), [

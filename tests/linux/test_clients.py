@@ -33,14 +33,3 @@ def users(mark: re.Pattern[str], files: list[Path]) -> set[str]:
 def test_one_client_opens_it(interface: str) -> None:
     mark, homes = INTERFACES[interface]
     assert users(mark, [file for _, file in sources()]) == homes
-
-
-@pytest.mark.parametrize(("interface", "line"), [
-    ("a netlink socket", "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)"),
-    ("netlink's message header", '_HEADER = struct.Struct("=IHHII")'),
-    ("libbpf", 'ctypes.CDLL("libbpf.so.1")'),
-    ("a process's descriptors", 'os.listdir(f"/proc/{pid}/fd")'),
-    ("/proc/net/tcp", 'open(f"/proc/thread-self/net/{table}")'),
-])  # fmt: skip
-def test_a_second_client_would_be_found(interface: str, line: str) -> None:
-    assert INTERFACES[interface][0].search(line)

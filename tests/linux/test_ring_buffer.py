@@ -47,30 +47,20 @@ def ring() -> Iterator[Written]:
     os.close(written.descriptor)
 
 
-def test_records_come_once_and_in_order(ring: Written) -> None:
-    records = [b"a", b"bb" * 7, b"c" * 64]
-    for record in records:
-        ring.add(record)
+@pytest.mark.parametrize(("added", "read", "freed"), [
+    ([(b"a", 0), (b"bb" * 7, 0), (b"c" * 64, 0)], [b"a", b"bb" * 7, b"c" * 64], 16 + 24 + 72),
+    # a record that is being written ends the pass; a discarded one is passed over
+    ([(b"whole", 0), (b"half", BUSY), (b"later", 0)], [b"whole"], 16),
+    ([(b"gone", DISCARDED), (b"there", 0)], [b"there"], 16 + 16),
+])  # fmt: skip
+def test_records_come_once_and_in_order(
+    ring: Written, added: list[tuple[bytes, int]], read: list[bytes], freed: int
+) -> None:
+    for record, flags in added:
+        ring.add(record, flags)
     with RingBuffer(ring.descriptor, SIZE) as reader:
-        assert list(reader.waiting()) == records
-        assert list(reader.waiting()) == [] and ring.freed() == ring.at
-
-
-def test_a_record_that_is_being_written_ends_the_pass(ring: Written) -> None:
-    ring.add(b"whole")
-    ring.add(b"half", BUSY)
-    ring.add(b"later")
-    with RingBuffer(ring.descriptor, SIZE) as reader:
-        assert list(reader.waiting()) == [b"whole"]
-    assert ring.freed() == 16
-
-
-def test_discarded_records_are_passed_over(ring: Written) -> None:
-    ring.add(b"gone", DISCARDED)
-    ring.add(b"there")
-    with RingBuffer(ring.descriptor, SIZE) as reader:
-        assert list(reader.waiting()) == [b"there"]
-    assert ring.freed() == ring.at
+        assert list(reader.waiting()) == read
+        assert list(reader.waiting()) == [] and ring.freed() == freed
 
 
 def test_records_that_were_not_asked_for_stay(ring: Written) -> None:

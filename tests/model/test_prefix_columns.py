@@ -66,9 +66,17 @@ def test_their_changes_are_those_of_dictionaries(seed: int) -> None:
     }
 
 
-def test_the_later_of_two_lines_counts() -> None:
+def test_the_later_of_two_lines_counts_and_names_are_numbered_once() -> None:
     rows = rows_of_lines(b"10.0.0.0/8 a\n9.0.0.0/8 b\n10.0.0.0/8 c")
     assert rows is not None and sorted_columns(*rows) == {"10.0.0.0/8": "c", "9.0.0.0/8": "b"}
+    empty = sorted_columns(np.array([], "S1"), np.array([], np.int64), ())
+    assert empty == {} and json_of(empty) == "" and list(empty) == [] and not empty.counts()
+    names = np.array([f"n{turn % 700}".encode() for turn in range(5000)])
+    numbers, found = number_names(names)
+    assert [found[number].encode() for number in numbers] == names.tolist() and len(set(found)) == 700
+    have = {"10.0.0.0/8": "p1", "11.0.0.0/8": "p2", "12.0.0.0/8": "p3"}
+    renamed, wanted = columns_of(have).with_profile_names({"p2": "p1"}), columns_of({**have, "11.0.0.0/8": "p1"})
+    assert prefix_counts(renamed) == {"p1": 2, "p3": 1} and renamed == wanted and wanted == renamed
 
 
 @pytest.mark.parametrize("text", [b"", b"a", b"a  b\n", b"a b c\n", b" a\n", b"a \n", b"a b\n\nc d\n", "ä b\n".encode(),
@@ -86,12 +94,6 @@ def test_their_json_is_that_of_a_dictionary() -> None:
         assert columns_of_json(other) is None
 
 
-def test_many_names_are_numbered_too() -> None:
-    names = np.array([f"n{turn % 700}".encode() for turn in range(5000)])
-    numbers, found = number_names(names)
-    assert [found[number].encode() for number in numbers] == names.tolist() and len(set(found)) == 700
-
-
 def test_rules_and_changes_of_many_prefixes_are_the_same_text() -> None:
     prefixes = {f"10.{n >> 8}.{n & 255}.0/24": f"p{n % 3}" for n in range(MANY)}
     profiles = {f"p{n}": Profile(f"p{n}", (("initcwnd", 4 + n),)) for n in range(3)}
@@ -103,16 +105,3 @@ def test_rules_and_changes_of_many_prefixes_are_the_same_text() -> None:
         assert f'"prefixes":{canonical(dict(prefixes))}' in written
         back = read(written)
         assert back == have and isinstance(back.prefixes, PrefixColumns) and text(back) == written  # type: ignore[operator]
-
-
-def test_an_empty_table() -> None:
-    empty = sorted_columns(np.array([], "S1"), np.array([], np.int64), ())
-    assert empty == {} and json_of(empty) == "" and list(empty) == [] and not empty.counts()
-
-
-def test_two_names_that_become_one_are_one() -> None:
-    have = {"10.0.0.0/8": "p1", "11.0.0.0/8": "p2", "12.0.0.0/8": "p3"}
-    found = columns_of(have).with_profile_names({"p2": "p1"})
-    wanted = {**have, "11.0.0.0/8": "p1"}
-    assert prefix_counts(found) == {"p1": 2, "p3": 1}
-    assert found == columns_of(wanted) and columns_of(wanted) == found

@@ -16,8 +16,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from configtron import report
+from configtron.cli.outermost import run as command
+from configtron.db.store import Store
 from configtron.fingerprint.features import Sighting
-from configtron.model.errors import BadInput
+from configtron.model.errors import DONE, BadInput
 from configtron.model.nouns import Context
 from configtron.model.records import result_from_json
 from configtron.model.repeats import Verdict
@@ -29,6 +31,7 @@ from configtron.report.lines import write_results
 from configtron.report.rendering import render
 from configtron.report.rows import WIDEST, aligned, emit
 from configtron.report.target_results import found_in
+from tests.support import ROOT
 from tests.support.sample_results import VANTAGES, run
 
 Rows = list[dict[str, Any]]
@@ -247,3 +250,48 @@ def test_a_full_disk_is_reported_with_the_file(path: str, named: str) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert f"No space left on device: '{named}'" in done.stderr
+
+
+# Schemas: every line that is printed names its own, and fits the one that is shipped under that name.
+
+SCHEMAS: dict[str, dict[str, Any]] = {
+    form["$id"]: form
+    for form in (json.loads(file.read_text()) for file in Path(report.__file__).parent.glob("*.schema.json"))
+}
+
+
+def fits(lines: str, schema: str) -> None:
+    rows = of_json(lines)
+    assert rows
+    for row in rows:
+        assert row["schema"] == schema
+        Draft202012Validator(SCHEMAS[schema]).validate(row)
+
+
+def test_schemas_are_schemas() -> None:
+    for name, schema in SCHEMAS.items():
+        Draft202012Validator.check_schema(schema)
+        assert schema["properties"]["schema"] == {"const": name}
+
+
+def test_runs_and_watches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    db = tmp_path / "x.db"
+    with Store(db) as store:
+        for status in ("done", "interrupted"):
+            number = store.begin_run("{}")
+            store.record(number, run())
+            store.finish_run(number, status)
+        store.finish_watch(store.begin_watch("socket", "{}"), "done", "{}")
+    assert command(["--db", str(db), "probe", "show", "-f", "jsonl"]) == DONE
+    shown = capsys.readouterr().out
+    fits(shown, "configtron.runs/1")
+    assert [row["run"] for row in of_json(shown)] == [1, 2]
+    assert command(["--db", str(db), "fingerprint", "contexts", "-f", "jsonl"]) == DONE
+    fits(capsys.readouterr().out, "configtron.watches/1")
+    assert command(["--db", str(db), "probe", "show", "1", "-f", "jsonl"]) == DONE
+    fits(capsys.readouterr().out, "configtron.probe/1")
+
+
+def test_replayed_probes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["replay", "packets", str(ROOT / "fixtures" / "icw"), "-f", "jsonl", "-j", "1"]) == DONE
+    fits(capsys.readouterr().out, "configtron.replayed/1")

@@ -128,21 +128,24 @@ def test_a_file_may_end_anywhere(name: str) -> None:
     assert last == len(TALK) - 1 or last == len(TALK)
 
 
-def test_broken_lengths_end_the_reading() -> None:
-    for data in (
-        write.pcap(TALK) + struct.pack("<IIII", 0, 0, 1 << 31, 60) + bytes(100),
-        write.pcapng(TALK) + struct.pack("<III", 6, 1 << 30, 0) + bytes(100),
-        write.pcapng(TALK) + write.block(6, bytes(20))[:-4] + b"xxxx" + bytes(100),
-        write.pcapng(TALK) + struct.pack("<III", 6, 33, 0) + bytes(100),
-    ):
-        rows, counts, _ = rows_of(data)
-        assert rows.size == len(TALK) and counts["malformed-record"] == 1
+ALL = list(range(1, len(TALK) + 1))
 
 
-def test_a_packet_of_no_interface_is_counted() -> None:
-    data = write.section() + write.interface() + write.packet(TALK[0][1], 0, number=3) + write.packet(TALK[1][1], 0)
+@pytest.mark.parametrize(("data", "frames", "name", "count"), [
+    # broken lengths end the reading
+    (write.pcap(TALK) + struct.pack("<IIII", 0, 0, 1 << 31, 60) + bytes(100), ALL, "malformed-record", 1),
+    (write.pcapng(TALK) + struct.pack("<III", 6, 1 << 30, 0) + bytes(100), ALL, "malformed-record", 1),
+    (write.pcapng(TALK) + write.block(6, bytes(20))[:-4] + b"xxxx" + bytes(100), ALL, "malformed-record", 1),
+    (write.pcapng(TALK) + struct.pack("<III", 6, 33, 0) + bytes(100), ALL, "malformed-record", 1),
+    # a packet of no interface, and drops of the program that captured
+    (write.section() + write.interface() + write.packet(TALK[0][1], 0, number=3) + write.packet(TALK[1][1], 0),
+     [2], "unknown-interface", 1),
+    (write.pcapng(TALK) + write.block(5, bytes(12) + struct.pack("<HHQ", 5, 8, 7) + bytes(4)),
+     ALL, "dropped-by-capture", 7),
+])  # fmt: skip
+def test_what_is_broken_or_was_lost_is_counted(data: bytes, frames: list[int], name: str, count: int) -> None:
     rows, counts, _ = rows_of(data)
-    assert rows.frame.tolist() == [2] and counts["unknown-interface"] == 1
+    assert rows.frame.tolist() == frames and counts[name] == count
 
 
 @pytest.mark.parametrize("offset_s", [-(1 << 62), 1 << 62, -1])
@@ -153,20 +156,16 @@ def test_no_clock_is_too_odd(offset_s: int, resolution: int) -> None:
     assert rows.size == 2 and (rows.at >= 0).all()
 
 
-def test_drops_and_secrets_are_found() -> None:
-    lost = struct.pack("<HHQ", 5, 8, 7)
-    data = write.pcapng(TALK) + write.block(5, bytes(12) + lost + bytes(4))
+def test_secrets_are_found() -> None:
     keys = b"CLIENT_RANDOM 00 11\n"
-    data += write.block(10, struct.pack("<II", 0x544C534B, len(keys)) + keys)
-    _, counts, keylog = rows_of(data)
-    assert counts["dropped-by-capture"] == 7 and keylog == [keys.decode()]
+    data = write.pcapng(TALK) + write.block(10, struct.pack("<II", 0x544C534B, len(keys)) + keys)
+    assert rows_of(data)[2] == [keys.decode()]
 
 
-@pytest.mark.parametrize(
-    ("data", "complaint"),
-    [(b"", "empty"), (b"\x1f\x8bnot", "its compression is broken"), (b"hello, world", "neither"),
-     (struct.pack("<I", 0xA1B2CD34) + bytes(40), "patched libpcap"), (b"\x0a\x0d\x0d\x0a" + bytes(30), "neither")],
-)  # fmt: skip
+@pytest.mark.parametrize(("data", "complaint"), [
+    (b"", "empty"), (b"\x1f\x8bnot", "its compression is broken"), (b"hello, world", "neither"),
+    (struct.pack("<I", 0xA1B2CD34) + bytes(40), "patched libpcap"), (b"\x0a\x0d\x0d\x0a" + bytes(30), "neither"),
+])  # fmt: skip
 def test_what_is_no_capture_is_refused(data: bytes, complaint: str, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(data)
     with opened(str(tmp_path / "x")) as source, pytest.raises(BadInput, match=complaint):
