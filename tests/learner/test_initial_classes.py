@@ -105,6 +105,17 @@ def test_classes_that_could_not_be_made_alike_are_reported() -> None:
 
 
 @pytest.mark.slow
+def test_a_configuration_that_one_site_has_is_not_taken_for_slow() -> None:
+    """Each site has a profile of its own, a tenth of its loads another's; all are as fast."""
+    log = log_of(0.05, 2000, prefixes=20)
+    site = log.contexts.site
+    mostly = np.where(np.arange(2000) % 10 == 0, (site + 1) % 3, site)
+    profiles = tuple(Profile(f"p{at}", (("initcwnd", at),)) for at in (4, 10, 16))
+    many = replace(log, decisions=replace(log.decisions, configuration=mostly), profiles=profiles)
+    assert started(many, None).spread_ln == pytest.approx(started(log, None).spread_ln, abs=0.05)
+
+
+@pytest.mark.slow
 def test_a_class_diverges_beyond_what_members_may_differ_by_and_noise() -> None:
     quiet, loud = (started(log_of(noise)) for noise in (0.05, 0.3))
     assert len(quiet.classes) == len(loud.classes) == 6
