@@ -185,7 +185,10 @@ def why_not(
     learned  a learner chooses it, not a person
     """
     for knob, value in profile.settings:
-        if wrong := (reach and _out_of_reach(knob, value, reach)) or _out_of_bounds(knob, value, limits):
+        wrong, bound = reach and _out_of_reach(knob, value, reach), limits.bounds.get(knob)
+        if not wrong and bound is not None and not bound.holds(value):
+            wrong = f"is beyond your bound, {bound.text} (--bound)"
+        if wrong:
             yield f"profile {profile.name}: {knob}={value_text(value)} {wrong}"
     if not limits.allow_unfair:
         yield from _unfair(profile, limits)
@@ -216,11 +219,6 @@ def _out_of_reach(knob: str, value: Value, reach: DriverReach) -> str:
     if why := one.why_not(value):
         return f"{beyond}: {why}"
     return "" if one.takes(value) else f"{beyond}, which takes {reach_text(one)}"
-
-
-def _out_of_bounds(knob: str, value: Value, limits: Limits) -> str:
-    bound = limits.bounds.get(knob)
-    return "" if bound is None or bound.holds(value) else f"is beyond your bound, {bound.text} (--bound)"
 
 
 def reach_text(reach: Reach) -> str:

@@ -102,13 +102,11 @@ def web(profile: Profile) -> dict[str, Value]:
 
 def for_kernel(rules: Rules) -> Rules:
     """Return the rules for drivers, without the settings that a pool decides."""
-    rest = {name: _without_web(profile) for name, profile in rules.profiles.items()}
+    rest = {
+        name: Profile(name, tuple(setting for setting in profile.settings if setting[0] not in web(profile)))
+        for name, profile in rules.profiles.items()
+    }
     return replace(rules, profiles=rest)
-
-
-def _without_web(profile: Profile) -> Profile:
-    theirs = web(profile)
-    return Profile(profile.name, tuple(setting for setting in profile.settings if setting[0] not in theirs))
 
 
 @dataclass(frozen=True, slots=True)

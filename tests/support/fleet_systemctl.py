@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 """Stands in for systemctl in a root tree without systemd: starts a unit's program as the unit's text has it, same user
-and same words, and keeps its process number. Nothing confines it: tests/tune/test_fleet_units.py does that. A tree has
+and same words, and keeps its process number. Nothing confines it: tests/tune/test_units.py does that. A tree has
 no control groups, so an agent's driver is `route`, by name: unnamed, it takes no map that is for some ports."""
 
 from __future__ import annotations

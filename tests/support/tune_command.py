@@ -7,9 +7,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from configtron.cli.outermost import run
+from configtron.cli.root import root
 from configtron.model.errors import DONE
 from configtron.service.lease import watchdog_process
 
@@ -46,3 +48,16 @@ def wanted(tune: TuneCommand) -> TuneCommand:
 
 def rows(text: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
+
+
+def refused(words: list[str]) -> list[str]:
+    """Words of a command line that this program does not know."""
+    command: click.Command = root
+    wrong = []
+    for word in words:
+        if word.startswith("-"):
+            known = {name for param in command.params for name in param.opts}
+            wrong += [] if word in known else [word]
+        elif isinstance(command, click.Group):
+            command = command.get_command(click.Context(command), word) or command
+    return wrong + ([] if not isinstance(command, click.Group) else [f"no command in {words}"])

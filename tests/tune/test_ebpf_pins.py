@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from subprocess import PIPE
+from typing import Any
 
 import pytest
 
 from tests.support.children import child
 from tests.support.isolation import apart
 from tests.support.tune.aside import ENVIRONMENT, HERE, aside, compiled, usable
+
+pytestmark = pytest.mark.root
 
 
 @contextmanager
@@ -30,13 +33,14 @@ def neighbour() -> Iterator[dict[str, bool]]:
         printed |= json.loads(other.stdout.read())
 
 
-@pytest.mark.root
+def failed(results: dict[str, Any]) -> set[str]:
+    return {what for what, held in results.items() if not held}
+
+
 def test_the_longest_prefix_is_found_in_the_kernel() -> None:
-    results = aside("longest.py")
-    assert results == {"asked": 10_000, "wrong": [], "miscounted": [], "left": 0}
+    assert aside("longest.py") == {"asked": 10_000, "wrong": [], "miscounted": [], "left": 0}
 
 
-@pytest.mark.root
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
 def test_mishaps(tmp_path: Path, beside: bool) -> None:
     other = tmp_path / "other.bpf.c"
@@ -50,20 +54,17 @@ def test_mishaps(tmp_path: Path, beside: bool) -> None:
     assert "another program holds the control group" in results.pop("held by another")
     assert "no profile is called 'absent'" in results.pop("unknown profile")
     assert "'slow' is dropped" in results.pop("profile in use")
-    assert {what for what, held in results.items() if not held} == set()
-    assert len(results) > 15
+    assert failed(results) == set() and len(results) > 15
 
 
-@pytest.mark.root
 def test_pins_that_are_gone(tmp_path: Path) -> None:
     """Unmounted, removed by hand, or made where they would not stay."""
     results = aside("mishaps.py", "gone", str(tmp_path))
     code, printed = results.pop("apply in ip netns exec")
     assert code == 5 and printed.count("\n") == 1 and "run it outside, with --netns other" in printed
-    assert {what for what, held in results.items() if not held} == set()
+    assert failed(results) == set()
 
 
-@pytest.mark.root
 def test_killed_before_any_call() -> None:
     """Every ninth here, at least fifty in all; `cut_short.py` alone tries each."""
     with neighbour() as printed:
@@ -71,3 +72,27 @@ def test_killed_before_any_call() -> None:
     assert set(printed.values()) == {True}, printed
     assert {what: sweep["wrong"] for what, sweep in results.items() if sweep["wrong"]} == {}
     assert sum(sweep["turns"] // 9 + 1 for sweep in results.values()) >= 50
+
+
+def test_a_filled_table_is_changed_by_the_program_prefix_by_prefix(tmp_path: Path) -> None:
+    assert failed(aside("many_prefixes.py", "filled", str(tmp_path))) == set()
+
+
+def test_applies_of_many_prefixes_that_are_killed(tmp_path: Path) -> None:
+    """Between journal and kernel, and within either; `many_prefixes.py killed` alone tries each call."""
+    results = aside("many_prefixes.py", "killed", str(tmp_path), "79")
+    assert {what: sweep["wrong"] for what, sweep in results.items() if sweep["wrong"]} == {}
+    assert all(set(sweep["states"]) == {"before", "then"} for sweep in results.values()), results
+    assert sum(sweep["turns"] // 79 + 1 for sweep in results.values()) > 9
+
+
+def test_a_change_of_one_of_many_prefixes_by_another_program(tmp_path: Path) -> None:
+    results = aside("many_prefixes.py", "changed", str(tmp_path))
+    assert not results.pop("left")
+    same = {"before": [], "due": 1, "as wanted": True, "after": 0}
+    assert results == {
+        "changed": same | {"differences": [["11.0.0.0/24", "one", "two"]]},
+        "IPv6 changed": same | {"differences": [["2001:db8:2::/48", "one", "two"]]},
+        "added": same | {"differences": [["198.51.100.0/24", None, "two"]]},
+        "exchanged": same | {"differences": [["11.0.0.0/24", "one", None]]},
+    }

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from configtron.tune.export import Draft, iproute2, networkd
 from configtron.tune.route_table import THROW, Hop, RouteKey, RouteWay
 from configtron.tune.rules import difference
 from tests.support.tune.routed import everything, ip, several
-from tests.support.tune.two_hosts import Hosts, two_hosts
+from tests.support.tune.two_hosts import Hosts
 
 Spoken = pytest.CaptureFixture[str]
 
@@ -36,12 +35,6 @@ RULES = Rules(
 )
 
 
-@pytest.fixture
-def hosts() -> Iterator[Hosts]:
-    with two_hosts() as raised:
-        yield raised
-
-
 def database(path: Path, rules: Rules) -> str:
     with Tuning(path) as book:
         book.set_profiles(rules.profiles.values())
@@ -50,21 +43,21 @@ def database(path: Path, rules: Rules) -> str:
     return str(path)
 
 
-def batch(hosts: Hosts, lines: str, *words: str) -> None:
-    command = ["ip", *words, "-netns", hosts.server, "-batch", "-"]
-    done = subprocess.run(command, input=lines, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 @pytest.mark.root
 def test_iproute2_makes_what_the_driver_reads_as_its_own(hosts: Hosts, tmp_path: Path, capsys: Spoken) -> None:
     several(hosts, "mtu lock 1400")
     ip(hosts, "route add 203.0.113.0/24 via inet6 fd09::9 dev vs")
     ip(hosts, "route add 10.7.0.0/16 via 10.66.0.1 dev vs onlink")
     bare, db = everything(hosts), database(tmp_path / "x.db", RULES)
+    for form in ("networkd", "sysctl", "iproute2"):
+        assert run(["--db", db, "tune", "export", "--as", form, "--netns", hosts.server]) == 0
+    assert everything(hosts) == bare, "an export changes nothing"
+    capsys.readouterr()
     for words in ((), ("-6",)):
         assert run(["--db", db, "tune", "export", "--as", "iproute2", "--netns", hosts.server, *words]) == 0
-        batch(hosts, capsys.readouterr().out, *words)
+        command = ["ip", *words, "-netns", hosts.server, "-batch", "-"]
+        done = subprocess.run(command, input=capsys.readouterr().out, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
     driver = RouteDriver(Place(netns=hosts.server))
     assert driver.read() == RULES
     theirs = everything(hosts)
@@ -73,15 +66,6 @@ def test_iproute2_makes_what_the_driver_reads_as_its_own(hosts: Hosts, tmp_path:
     assert everything(hosts) == bare
     driver.apply(difference(Rules(), RULES))
     assert everything(hosts) == theirs
-
-
-@pytest.mark.root
-def test_export_changes_nothing(hosts: Hosts, tmp_path: Path, capsys: Spoken) -> None:
-    bare, db = everything(hosts), database(tmp_path / "x.db", RULES)
-    for form in ("iproute2", "networkd", "sysctl"):
-        assert run(["--db", db, "tune", "export", "--as", form, "--netns", hosts.server]) == 0
-        assert capsys.readouterr().out
-    assert everything(hosts) == bare
 
 
 @pytest.mark.root
@@ -107,18 +91,12 @@ def test_nothing_wanted_is_nothing_stated(tmp_path: Path, capsys: Spoken) -> Non
 DRAFT = Draft(
     {
         RouteKey(4, bytes((10, 1, 0, 0)), 16, 1): RouteWay(
-            hops=(Hop(2, "10.9.0.2"),), metrics=((1, 1 << 13), (3, 9000), (11, 30), (13, 20), (15, 1), (16, "bbr"))
-        ),
+            hops=(Hop(2, "10.9.0.2"),), metrics=((1, 1 << 13), (3, 9000), (11, 30), (13, 20), (15, 1), (16, "bbr"))),
         RouteKey(4, bytes((10, 2, 0, 0)), 16, 1): THROW,
         RouteKey(6, bytes(16), 0, 20001): RouteWay(
-            hops=(Hop(2, "fd09::2", 1), Hop(3, "fd08::2", 5)), metrics=((11, 4),)
-        ),
+            hops=(Hop(2, "fd09::2", 1), Hop(3, "fd08::2", 5)), metrics=((11, 4),)),
     },
-    (),
-    table=7,
-    notes_table=8,
-    preference=9,
-    interfaces={2: "eth0", 3: "eth1"},
+    (), table=7, notes_table=8, preference=9, interfaces={2: "eth0", 3: "eth1"},
 )  # fmt: skip
 
 

@@ -7,36 +7,25 @@ import pytest
 
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Reach, Rules
-from configtron.tune.guard import UNFAIR, Bound, DriverReach, Limits, refusals, unasked
+from configtron.tune.guard import UNFAIR, Bound, DriverReach, Limits, reach_text, refusals, unasked
+from configtron.tune.metrics import bounds
 
+CONTROLS = ("cubic", "reno", "vegas", "bbr", "htcp", "dctcp")
 REACH = {
     "initcwnd": Reach("initcwnd", least=1, most=1000),
-    "tcp_congestion_control": Reach(
-        "tcp_congestion_control", values=("cubic", "reno", "vegas", "bbr", "htcp", "dctcp")
-    ),
+    "tcp_congestion_control": Reach("tcp_congestion_control", values=CONTROLS, refused=(("lp", "it needs ECN"),)),
     "resume_cwnd": Reach("resume_cwnd", least=4, most=65535),
     "resume_rtt": Reach("resume_rtt", least=1e-6, most=120),
     "min_rto": Reach("min_rto", least=0.001, most=120),
     "pacing": Reach("pacing", values=("pfifo_fast", "fq")),
     "max_pacing_rate": Reach("max_pacing_rate", least=1),
 }
-
-
 NO_LIMITS = Limits()
 
 
 def reasons(limits: Limits = NO_LIMITS, refused: dict[str, str] | None = None, **settings: Value) -> list[str]:
     rules = Rules({"p": Profile("p", tuple(settings.items()))}, {"10.0.0.0/8": "p"})
     return list(refusals(rules, limits, DriverReach("route", REACH, refused or {})))
-
-
-def test_a_value_refused_by_name_is_refused_with_its_reason() -> None:
-    reach = Reach("tcp_congestion_control", values=("cubic", "dctcp"), refused=(("dctcp", "it needs ECN"),))
-    assert reach.takes("cubic") and not reach.takes("dctcp")
-    rules = Rules({"p": Profile("p", (("tcp_congestion_control", "dctcp"),))}, {"10.0.0.0/8": "p"})
-    allowed = Limits(allow_unfair=True)
-    (words,) = refusals(rules, allowed, DriverReach("kmod", {"tcp_congestion_control": reach}, {}))
-    assert words == "profile p: tcp_congestion_control=dctcp is out of reach of the driver kmod: it needs ECN"
 
 
 @pytest.mark.parametrize(
@@ -79,33 +68,49 @@ def test_what_is_unfair_is_refused_with_its_source_unless_allowed(settings: dict
 
 def test_every_rule_of_fairness_has_a_source_and_is_broken_by_something() -> None:
     tried: list[dict[str, Value]] = [
-        {"tcp_congestion_control": "bbr"},
-        {"tcp_congestion_control": "dctcp"},
-        {"initcwnd": 31},
-        {"initcwnd": 101, "pacing": "fq"},
-        {"data_rto": 0.01},
-        {"resume_cwnd": 641},
-        {"resume_cwnd": 640, "initcwnd": 11},
-    ]
+        {"tcp_congestion_control": "bbr"}, {"tcp_congestion_control": "dctcp"}, {"initcwnd": 31}, {"data_rto": 0.01},
+        {"initcwnd": 101, "pacing": "fq"}, {"resume_cwnd": 641}, {"resume_cwnd": 640, "initcwnd": 11},
+    ]  # fmt: skip
     for rule in UNFAIR:
-        assert rule.source and [settings for settings in tried if rule.broken(settings)], rule.name
-        assert not rule.broken({}), rule.name
+        assert rule.source and any(rule.broken(settings) for settings in tried) and not rule.broken({}), rule.name
 
 
-def test_reach_and_bounds() -> None:
-    assert "out of reach of the driver route, which takes 1..1000" in reasons(initcwnd=1001)[0]
-    assert "out of reach of the driver route: global" in reasons(refused={"priority": "global"}, priority=1)[0]
-    tight = Limits({"initcwnd": Bound(4, 20), "tcp_congestion_control": Bound(values=("cubic",))})
-    assert reasons(tight, initcwnd=20, tcp_congestion_control="cubic") == []
-    assert "beyond your bound, 4..20" in reasons(tight, initcwnd=21)[0]
-    assert "beyond your bound, 4..20" in reasons(tight, initcwnd=3)[0]
-    assert "beyond your bound, cubic" in reasons(tight, tcp_congestion_control="reno")[0]
-    assert reasons(Limits({"initcwnd": Bound(None, 20)}), initcwnd=1) == []
+TIGHT = Limits({"initcwnd": Bound(4, 20), "tcp_congestion_control": Bound(values=("cubic",))})
 
 
-def test_size() -> None:
-    assert reasons(Limits(max_prefixes=1)) == []
-    assert "1 prefixes are more than --max-prefixes 0" in reasons(Limits(max_prefixes=0))[0]
+@pytest.mark.parametrize(
+    ("limits", "settings", "stated"),
+    [
+        (NO_LIMITS, {"initcwnd": 1001}, "out of reach of the driver route, which takes 1..1000"),
+        (NO_LIMITS, {"priority": 1}, "out of reach of the driver route: global"),
+        (Limits(allow_unfair=True), {"tcp_congestion_control": "lp"},
+         "profile p: tcp_congestion_control=lp is out of reach of the driver route: it needs ECN"),
+        (TIGHT, {"initcwnd": 21}, "beyond your bound, 4..20"),
+        (TIGHT, {"initcwnd": 3}, "beyond your bound, 4..20"),
+        (TIGHT, {"tcp_congestion_control": "reno"}, "beyond your bound, cubic"),
+        (TIGHT, {"initcwnd": 20, "tcp_congestion_control": "cubic"}, ""),
+        (Limits({"initcwnd": Bound(None, 20)}), {"initcwnd": 1}, ""),
+        (Limits(max_prefixes=1), {}, ""),
+        (Limits(max_prefixes=0), {}, "1 prefixes are more than --max-prefixes 0"),
+    ],
+)  # fmt: skip
+def test_reach_bounds_and_size(limits: Limits, settings: dict[str, Value], stated: str) -> None:
+    found = reasons(limits, {"priority": "global"}, **settings)
+    assert stated in found[0] if stated else found == []
+
+
+@pytest.mark.parametrize(
+    ("reach", "few", "words"),
+    [
+        (Reach("initcwnd", least=1, most=1000), "1..1000", "from 1 to 1000"),
+        (Reach("min_rto", least=0.001), "0.001..", "from 0.001"),
+        (Reach("min_rto", most=120), "..120", "to 120"),
+        (Reach("pacing", values=("pfifo_fast", "fq")), "pfifo_fast, fq", "pfifo_fast or fq"),
+        (Reach("mark"), "any number", "any number"),
+    ],
+)
+def test_a_reach_in_words(reach: Reach, few: str, words: str) -> None:
+    assert (reach_text(reach), bounds(reach)) == (few, words)
 
 
 @pytest.mark.parametrize(("lost", "refused"), [(1.1, False), (1.25, False), (1.6, True)])
@@ -117,30 +122,31 @@ def test_measured_damage_decides_in_place_of_names(settings: dict[str, Value], l
     assert reasons(Limits(damage={"other": 1.0}), tcp_congestion_control="bbr"), "another profile's says nothing"
 
 
-@pytest.mark.parametrize("settings", [{"initcwnd": 64, "pacing": "fq"}, {"initcwnd": 33, "max_pacing_rate": 10**6}])
-def test_a_learner_tries_no_wide_window_unasked_and_a_person_may(settings: dict[str, Value]) -> None:
-    profile = Profile("p", tuple(settings.items()))
-    why = unasked(profile, NO_LIMITS)
-    assert f"initcwnd={settings['initcwnd']} is more than a learner may try unasked, 32" in why
-    assert f"--bound initcwnd=1..{settings['initcwnd']}" in why and reasons(**settings) == []
+WIDE: dict[str, Value] = {"initcwnd": 64, "pacing": "fq"}
 
 
 @pytest.mark.parametrize(
-    ("limits", "may"),
+    ("limits", "settings", "stated"),
     [
-        (Limits({"initcwnd": Bound(1, 64)}), True),
-        (Limits({"initcwnd": Bound(1, 40)}), False),
-        (Limits({"pacing": Bound(values=("fq",))}), False),
-        (Limits(allow_unfair=True), True),
-        (Limits(damage={"p": 1.25}), True),
-        (Limits(damage={"p": 3.3}), False),
-        (Limits(damage={"other": 1.0}), False),
+        # a learner tries no wide window unasked, though a person may
+        (NO_LIMITS, WIDE, "initcwnd=64 is more than a learner may try unasked, 32"),
+        (NO_LIMITS, WIDE, "--bound initcwnd=1..64"),
+        (NO_LIMITS, {"initcwnd": 33, "max_pacing_rate": 10**6}, "--bound initcwnd=1..33"),
+        (Limits({"initcwnd": Bound(1, 64)}), WIDE, ""),
+        (Limits({"initcwnd": Bound(1, 40)}), WIDE, "unasked"),
+        (Limits({"pacing": Bound(values=("fq",))}), WIDE, "unasked"),
+        (Limits(allow_unfair=True), WIDE, ""),
+        (Limits(damage={"p": 1.25}), WIDE, ""),
+        (Limits(damage={"p": 3.3}), WIDE, "unasked"),
+        (Limits(damage={"other": 1.0}), WIDE, "unasked"),
+        # usual windows
+        (NO_LIMITS, {}, ""),
+        (NO_LIMITS, {"initcwnd": 32}, ""),
+        (NO_LIMITS, {"initcwnd": 30, "pacing": "fq"}, ""),
+        (NO_LIMITS, {"resume_cwnd": 400}, ""),
     ],
 )
-def test_what_the_operator_named_or_measured_may_be_tried(limits: Limits, *, may: bool) -> None:
-    assert (unasked(Profile("p", (("initcwnd", 64), ("pacing", "fq"))), limits) == "") == may
-
-
-@pytest.mark.parametrize("settings", [{}, {"initcwnd": 32}, {"initcwnd": 30, "pacing": "fq"}, {"resume_cwnd": 400}])
-def test_a_learner_may_try_usual_windows(settings: dict[str, Value]) -> None:
-    assert unasked(Profile("p", tuple(settings.items())), NO_LIMITS) == ""
+def test_what_a_learner_may_try(limits: Limits, settings: dict[str, Value], stated: str) -> None:
+    why = unasked(Profile("p", tuple(settings.items())), limits)
+    assert stated in why and bool(why) == bool(stated)
+    assert not (stated and limits is NO_LIMITS and reasons(**settings))

@@ -130,7 +130,7 @@ def test_endings_that_are_bad(state: int, known: int, error: int, bad: bool) -> 
     assert join.ended_badly() == only and join.ended_badly() == BadEndings()
 
 
-def test_memory_of_packed_connections_is_bounded() -> None:
+def test_memory_of_packed_connections_and_of_their_names_is_bounded() -> None:
     table = Lifetimes(most=100)
     for number in range(50):
         few = [begun(20 * number + at, T0 + number, 1 + 20 * number + at) for at in range(20)]
@@ -140,9 +140,7 @@ def test_memory_of_packed_connections_is_bounded() -> None:
     assert not table.counts["closes without an open"]
     table.expire(T0 + S + KEPT_ENDED_NS)
     assert len(table) <= 80
-
-
-def test_names_that_change_often_are_bounded() -> None:
+    # names that change often
     table = Lifetimes()
     for number in range(3 * MOST_UNPACKERS):
         table.take(pack(begun(number, port=1000 + number), parser=RecordParser(NAMES, HZ)))

@@ -12,7 +12,7 @@ from hypothesis import given
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Rules
-from configtron.tune.pools import for_kernel, map_text, pool_of, routing
+from configtron.tune.pools import Pool, for_kernel, map_text, pool_of, routing
 from configtron.tune.router import lookup as program
 from configtron.tune.rules import lookup
 from tests.tune.test_route_table import addresses, rules
@@ -36,6 +36,11 @@ def test_a_prefix_goes_to_the_first_pool_that_serves_its_profile() -> None:
     assert routing(Rules(PROFILES, {}, "modern"), [OLD, NEW]).default == "new"
     assert routing(Rules(PROFILES, {}, "tcp"), [OLD, NEW], "new").default == "new"
 
+    # drivers get what pools do not decide
+    assert {name: profile.settings for name, profile in for_kernel(Rules(PROFILES, PREFIXES)).profiles.items()} == {
+        "modern": (("initcwnd", 30),), "plain": (), "tcp": (("initcwnd", 4),),
+    }  # fmt: skip
+
 
 def test_settings_of_http_2_choose_too() -> None:
     many = pool_of("many:http_version=h2,h2_max_concurrent_streams=250")
@@ -43,12 +48,6 @@ def test_settings_of_http_2_choose_too() -> None:
     assert routing(Rules({"asked": asked}, {"10.0.0.0/8": "asked"}), [OLD, NEW, many]).pools == {"10.0.0.0/8": "many"}
     with pytest.raises(BadInput, match="profile asked: no pool serves h2_max_concurrent_streams=250, http_version=h2"):
         routing(Rules({"asked": asked}), [OLD, NEW])
-
-
-def test_drivers_get_what_pools_do_not_decide() -> None:
-    assert {name: profile.settings for name, profile in for_kernel(Rules(PROFILES, PREFIXES)).profiles.items()} == {
-        "modern": (("initcwnd", 30),), "plain": (), "tcp": (("initcwnd", 4),),
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -67,12 +66,17 @@ def test_what_is_no_pool_is_refused(written: str, complaint: str) -> None:
         pool_of(written)
 
 
-def test_pools_that_are_none_or_twice_are_refused() -> None:
-    for pools in ([], [OLD, OLD]):
-        with pytest.raises(BadInput, match="name each pool once"):
-            routing(Rules(), pools)
-    with pytest.raises(BadInput, match="no pool is called 'absent'; there is: old, new"):
-        routing(Rules(), [OLD, NEW], "absent")
+@pytest.mark.parametrize(
+    ("pools", "default", "complaint"),
+    [
+        ([], "", "name each pool once"),
+        ([OLD, OLD], "", "name each pool once"),
+        ([OLD, NEW], "absent", "no pool is called 'absent'; there is: old, new"),
+    ],
+)
+def test_pools_that_are_none_or_twice_are_refused(pools: list[Pool], default: str, complaint: str) -> None:
+    with pytest.raises(BadInput, match=complaint):
+        routing(Rules(), pools, default)
 
 
 def test_maps() -> None:

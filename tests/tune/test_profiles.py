@@ -31,11 +31,10 @@ def test_settings_are_replaced_by_name() -> None:
     assert get_profile_param(rules, number, "initcwnd") == 4 and get_profile_param(rules, number, "min_rto") is None
 
 
-@pytest.mark.parametrize("rules", [Rules({"id-1": Profile("id-1")}, {"10.0.0.0/8": "id-1"}),
-                                   Rules({"id-1": Profile("id-1")}, {}, "id-1")])  # fmt: skip
-def test_a_profile_that_is_in_use_is_not_deleted(rules: Rules) -> None:
+@pytest.mark.parametrize(("prefixes", "default"), [({"10.0.0.0/8": "id-1"}, ""), ({}, "id-1")])
+def test_a_profile_that_is_in_use_is_not_deleted(prefixes: dict[str, str], default: str) -> None:
     with pytest.raises(BadInput, match="has it; assign another first"):
-        delete_config_profile(rules, 1)
+        delete_config_profile(Rules({"id-1": Profile("id-1")}, prefixes, default), 1)
 
 
 def test_prefixes_are_written_one_way() -> None:

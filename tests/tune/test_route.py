@@ -4,34 +4,36 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
+from configtron.model.errors import BadInput, Missing, Refused
+from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
+from configtron.tune.drivers.route import incremental_update
 from configtron.tune.drivers.route.route_driver import RouteDriver
-from configtron.tune.drivers.route.table import TABLE
+from configtron.tune.drivers.route.table import NOTES_TABLE, TABLE
 from configtron.tune.rules import after, difference
-from tests.support.tune.routed import BOTH, RULES, driver, everything, hosts, ip, several
+from tests.support.tune.routed import BOTH, RULES, SLOW, everything, ip, several
 from tests.support.tune.two_hosts import Hosts
-
-__all__ = ["driver", "hosts"]
 
 pytestmark = pytest.mark.root
 
+ONE = Changes(BOTH, {"10.1.0.0/16": "fast"})
 
-def test_only_routes_that_it_made_are_touched(hosts: Hosts, driver: RouteDriver) -> None:
-    ip(hosts, "route add 198.51.100.0/24 via 10.9.0.2 proto static")
-    ip(hosts, "rule add pref 32765 fwmark 7 lookup 7")
-    bare = everything(hosts)
+
+@pytest.fixture
+def applied(driver: RouteDriver) -> RouteDriver:
     driver.apply(difference(Rules(), RULES))
-    assert set(bare[2].splitlines()) <= set(everything(hosts)[2].splitlines())
-    driver.revert(driver.before())
-    assert everything(hosts) == bare
+    return driver
 
 
-def test_few_changes_lead_where_reading_everything_leads(
-    hosts: Hosts, driver: RouteDriver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def ours(hosts: Hosts, version: int = 4) -> str:
+    return ip(hosts, f"-{version} route show table {TABLE}")
+
+
+def test_few_changes_lead_where_reading_everything_leads(hosts: Hosts, driver: RouteDriver) -> None:
     chance = random.Random(7)
     inner = {f"172.{16 + i}.{j}.0/24": "fast" for i in range(4) for j in range(8)}
     here = Rules(BOTH, inner | {"172.16.0.0/12": "slow"})
@@ -44,56 +46,53 @@ def test_few_changes_lead_where_reading_everything_leads(
         assert driver.apply(changes) == Rules({}, changes.prefixes, "")
         here = after(here, changes)
         assert driver.read() == here
-    routes = ip(hosts, f"route show table {TABLE}")
+    routes = ours(hosts)
     RouteDriver(Place(netns=hosts.server), few=0).apply(Changes({}, dict(here.prefixes)))
-    assert ip(hosts, f"route show table {TABLE}") == routes
+    assert ours(hosts) == routes
 
 
 def test_few_are_looked_up_only_where_lookups_report(hosts: Hosts, driver: RouteDriver) -> None:
-    """The first address and the last of the wider prefix lie in longer ones."""
+    """The first address and the last of the wider prefix lie in longer ones; what is thrown there hides it, too."""
     inner = {"172.16.0.0/24": "fast", "172.31.255.0/24": "fast"}
     driver.apply(Changes(BOTH, {"172.16.0.0/12": "slow", **inner}))
     driver.apply(Changes({}, {"172.16.0.0/12": "fast"}))
     assert driver.read().prefixes == {"172.16.0.0/12": "fast", **inner}
-    assert ip(hosts, f"route show table {TABLE}").count("172.16.0.0/12") == 1
-
-
-def test_what_is_thrown_within_a_prefix_hides_it_from_lookups(hosts: Hosts, driver: RouteDriver) -> None:
+    assert ours(hosts).count("172.16.0.0/12") == 1
+    driver.revert(driver.before())
     ip(hosts, "route del default")
-    driver.apply(Changes(BOTH, {"172.16.0.0/24": "fast", "172.31.255.0/24": "fast", "172.16.0.0/12": "slow"}))
+    driver.apply(Changes(BOTH, {**inner, "172.16.0.0/12": "slow"}))
     ip(hosts, "route add 172.0.0.0/8 via 10.9.0.2")
     for name in ("fast", "slow"):
         driver.apply(Changes({}, {"172.16.0.0/12": name}))
-        assert driver.read().prefixes["172.16.0.0/12"] == name
-        assert ip(hosts, f"route show table {TABLE}").count("172.16.0.0/12") == 1
+        assert driver.read().prefixes["172.16.0.0/12"] == name and ours(hosts).count("172.16.0.0/12") == 1
     # the two inner ones are thrown still, for no watch has followed
     ip(hosts, f"route replace throw 172.16.0.0/24 table {TABLE} proto 68 metric 1")
     driver.apply(Changes({}, {"172.16.0.0/12": "fast"}))
-    assert ip(hosts, f"route show table {TABLE}").count("172.16.0.0/12") == 1
+    assert ours(hosts).count("172.16.0.0/12") == 1
 
 
-def test_the_gateway_is_followed(hosts: Hosts, driver: RouteDriver) -> None:
-    driver.apply(difference(Rules(), RULES))
-    mark = driver.mark()
-    assert driver.follow() == 0
+def test_the_gateway_is_followed(hosts: Hosts, applied: RouteDriver) -> None:
+    mark = applied.mark()
+    assert applied.follow() == 0
     ip(hosts, "route replace default via 10.9.0.77")
     ip(hosts, "-6 route replace default via fd09::77")
-    assert driver.follow() > 0 == driver.follow()
-    assert "10.1.0.0/16 via 10.9.0.77" in ip(hosts, f"route show table {TABLE}")
-    assert "fd01::/32 via fd09::77" in ip(hosts, f"-6 route show table {TABLE}")
-    assert driver.mark() == mark and driver.read() == RULES
+    assert applied.follow() > 0 == applied.follow()
+    assert "10.1.0.0/16 via 10.9.0.77" in ours(hosts) and "fd01::/32 via fd09::77" in ours(hosts, 6)
+    assert applied.mark() == mark and applied.read() == RULES
 
 
-def test_without_a_route_it_waits_for_one(hosts: Hosts, driver: RouteDriver) -> None:
+def test_without_a_route_it_waits_for_one_and_spells_nexthop_objects_out(hosts: Hosts, driver: RouteDriver) -> None:
     ip(hosts, "route del default")
-    driver.apply(Changes(BOTH, {"10.1.0.0/16": "fast"}))
-    assert "throw 10.1.0.0/16" in ip(hosts, f"route show table {TABLE}")
-    assert driver.read().prefixes == {"10.1.0.0/16": "fast"}
+    driver.apply(ONE)
+    assert "throw 10.1.0.0/16" in ours(hosts) and driver.read().prefixes == {"10.1.0.0/16": "fast"}
     driver.follow()
     ip(hosts, "route add default via 10.9.0.2 mtu 1300")
     assert driver.follow() == 1
-    assert "10.1.0.0/16 via 10.9.0.2" in ip(hosts, f"route show table {TABLE}")
-    assert "mtu 1300 initcwnd 30" in ip(hosts, f"route show table {TABLE}")
+    assert "10.1.0.0/16 via 10.9.0.2" in ours(hosts) and "mtu 1300 initcwnd 30" in ours(hosts)
+    ip(hosts, "nexthop add id 5 via 10.9.0.2 dev vs")
+    ip(hosts, "route replace default nhid 5")
+    assert driver.follow() == 1 and "10.1.0.0/16 via 10.9.0.2" in ours(hosts)
+    assert "nhid" not in ours(hosts) and "mtu" not in ours(hosts)
 
 
 def test_several_ways_and_gateways_of_the_other_family_are_repeated(hosts: Hosts, driver: RouteDriver) -> None:
@@ -103,44 +102,154 @@ def test_several_ways_and_gateways_of_the_other_family_are_repeated(hosts: Hosts
     ip(hosts, "-6 route replace default nexthop via fd09::2 dev vs nexthop via fd09::3 dev vs")
     prefixes = dict.fromkeys(["10.1.0.0/16", "203.0.113.0/25", "198.51.100.0/25", "fd01::/32"], "fast")
     driver.apply(Changes(BOTH, prefixes))
-    shown = ip(hosts, f"route show table {TABLE}")
+    shown = ours(hosts)
     assert "nexthop via 10.9.0.2 dev vs weight 2" in shown and "203.0.113.0/25 via inet6 fd09::9" in shown
     assert "198.51.100.0/25 via 10.66.0.1 dev vs" in shown and "onlink" in shown
-    assert ip(hosts, f"-6 route show table {TABLE}").count("nexthop via fd09::") == 2
+    assert ours(hosts, 6).count("nexthop via fd09::") == 2
     assert driver.read().prefixes == prefixes and driver.follow() == 0
 
 
-def test_nexthop_objects_are_spelt_out(hosts: Hosts, driver: RouteDriver) -> None:
-    ip(hosts, "nexthop add id 5 via 10.9.0.2 dev vs")
-    ip(hosts, "route replace default nhid 5")
-    driver.apply(Changes(BOTH, {"10.1.0.0/16": "fast"}))
-    assert "nhid" not in ip(hosts, f"route show table {TABLE}")
-    assert "10.1.0.0/16 via 10.9.0.2" in ip(hosts, f"route show table {TABLE}")
+def test_routes_that_a_link_took_with_it_are_made_again(hosts: Hosts, applied: RouteDriver) -> None:
+    mark = applied.mark()
+    applied.follow(RULES)
+    for words in ("link set vs down", "link set vs up", "addr replace fd09::1/64 dev vs nodad",
+                  "route replace default via 10.9.0.2", "-6 route replace default via fd09::2"):  # fmt: skip
+        ip(hosts, words)
+    assert applied.read() != RULES and applied.follow(RULES) > 0
+    assert applied.read() == RULES and applied.mark() == mark
 
 
-def test_routes_that_a_link_took_with_it_are_made_again(hosts: Hosts, driver: RouteDriver) -> None:
-    driver.apply(difference(Rules(), RULES))
-    mark = driver.mark()
-    driver.follow(RULES)
-    ip(hosts, "link set vs down")
-    ip(hosts, "link set vs up")
-    ip(hosts, "addr replace fd09::1/64 dev vs nodad")
-    ip(hosts, "route replace default via 10.9.0.2")
-    ip(hosts, "-6 route replace default via fd09::2")
-    assert driver.read() != RULES
-    assert driver.follow(RULES) > 0
-    assert driver.read() == RULES and driver.mark() == mark
-
-
-def test_a_longer_route_of_the_main_table_wins_though_it_comes_later(hosts: Hosts, driver: RouteDriver) -> None:
+def test_a_longer_route_of_the_main_table_wins_though_it_comes_later(hosts: Hosts, applied: RouteDriver) -> None:
     """No watch follows: its traffic goes where the operator leads it."""
-    driver.apply(difference(Rules(), RULES))
     ip(hosts, "route add 10.1.0.0/28 via 10.9.0.77")
     ip(hosts, "-6 route add fd01::/64 via fd09::77")
-    assert "via 10.9.0.77" in ip(hosts, "route get 10.1.0.5") and "via fd09::77" in ip(hosts, "-6 route get fd01::5")
+    asked = {"route get 10.1.0.5": "via 10.9.0.77", "-6 route get fd01::5": "via fd09::77"}
+    assert all(way in ip(hosts, words) for words, way in asked.items())
     assert "via 10.9.0.2" in ip(hosts, "route get 10.1.0.16") and "initcwnd 30" in ip(hosts, "route get 10.1.0.16")
-    assert driver.follow(RULES) == 2
-    assert "via 10.9.0.77" in (reported := ip(hosts, "route get 10.1.0.5")) and "initcwnd 30" in reported
-    assert "via fd09::77" in (reported := ip(hosts, "-6 route get fd01::5")) and "initcwnd 30" in reported
-    driver.revert(driver.before())
+    assert applied.follow(RULES) == 2
+    assert all(way in ip(hosts, words) and "initcwnd 30" in ip(hosts, words) for words, way in asked.items())
+    applied.revert(applied.before())
     assert "lookup main" not in "".join(line for line in ip(hosts, "rule").splitlines() if "32765" in line)
+
+
+def test_another_programs_routes_stay_and_in_our_table_are_refused(hosts: Hosts, driver: RouteDriver) -> None:
+    ip(hosts, "route add 198.51.100.0/24 via 10.9.0.2 proto static")
+    ip(hosts, "rule add pref 32765 fwmark 7 lookup 7")
+    bare = everything(hosts)
+    driver.apply(difference(Rules(), RULES))
+    assert set(bare[2].splitlines()) <= set(everything(hosts)[2].splitlines())
+    mark, theirs = driver.mark(), f"route add 192.0.2.0/24 via 10.9.0.2 table {TABLE} proto static"
+    ip(hosts, theirs)
+    assert driver.mark() != mark
+    for changes in (Changes(default="fast"), Changes({}, {"192.0.2.0/24": "fast"})):
+        with pytest.raises(Refused, match="192.0.2.0/24 that is not ours"):
+            driver.apply(changes)
+    assert driver.read() == RULES
+    driver.revert(driver.before())
+    ip(hosts, theirs.replace("add", "del"))
+    assert everything(hosts) == bare
+
+
+def test_few_changes_are_read_back(hosts: Hosts, driver: RouteDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver.apply(Changes(BOTH, {"10.2.0.0/16": "fast", "10.3.0.0/16": "slow"}))
+    before = everything(hosts)
+    # As a program that undoes each write at once.
+    monkeypatch.setattr(incremental_update, "_take", lambda *_: None)
+    for changes, says in (
+        (Changes({}, {"10.1.0.0/16": "fast"}), "10.1.0.0/16: a rule leads its clients to table 254"),
+        (Changes({}, {"10.3.0.0/16": "fast"}), "10.3.0.0/16: reads back as"),
+        (Changes(dropped_prefixes=frozenset({"10.2.0.0/16"})), "10.2.0.0/16: the route is still there"),
+    ):
+        with pytest.raises(Refused, match=says):
+            driver.apply(changes)
+    assert everything(hosts) == before
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        # it came later, and costs no route
+        (ONE, Changes({}, {"10.1.0.0/16": "fast"})),
+        (Changes(BOTH, {"172.16.0.0/24": "fast"}), Changes({}, {"10.1.0.0/16": "slow"})),
+        # many: with the default
+        (Changes(BOTH, {"172.16.0.0/24": "fast"}), Changes({}, {"10.1.0.0/16": "slow"}, default="slow")),
+    ],
+)
+def test_a_rule_that_comes_first_is_refused_and_all_is_as_before(
+    hosts: Hosts, driver: RouteDriver, first: Changes, then: Changes
+) -> None:
+    driver.apply(first)
+    ip(hosts, "route add 10.1.0.0/16 via 10.9.0.2 table 77")
+    ip(hosts, "rule add pref 100 lookup 77")
+    before = everything(hosts)
+    with pytest.raises(Refused, match="10.1.0.0/16: a rule leads its clients to table 77"):
+        driver.apply(then)
+    assert everything(hosts) == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "prefix", "words"),
+    [
+        ((("pacing", "fq"),), "10.0.0.0/8", "a queueing discipline is a device's"),
+        ((("initcwnd", 0),), "10.0.0.0/8", "takes from 1 to 1000"),
+        ((("min_rto", 0.0205),), "10.0.0.0/8", "whole units of 1/1000"),
+        ((("initcwnd", 4),), "10.0.0.1/8", "is no prefix"),
+        ((("initcwnd", 4),), "cat", "is no prefix"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(
+    hosts: Hosts, driver: RouteDriver, settings: tuple[tuple[str, int]], prefix: str, words: str
+) -> None:
+    bare = everything(hosts)
+    with pytest.raises(BadInput, match=words):
+        driver.apply(Changes({"p": Profile("p", settings)}, {prefix: "p"}))
+    assert everything(hosts) == bare
+
+
+def test_what_the_kernel_refuses_leaves_all_as_before(hosts: Hosts, applied: RouteDriver) -> None:
+    unknown = Profile("unknown", (("tcp_congestion_control", "vegas"),))
+    before = everything(hosts)
+    if "vegas" in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text():
+        pytest.skip("this kernel has every congestion control of the papers")
+    try:
+        applied.apply(Changes({"unknown": unknown}, {"172.16.0.0/24": "fast", "172.16.1.0/24": "unknown"}))
+    except Refused as refused:
+        assert "172.16.1.0/24" in str(refused)
+        assert everything(hosts) == before
+    else:
+        pytest.skip("the kernel has loaded it")
+
+
+def test_names_of_any_length_and_script_and_a_note_cut_short(hosts: Hosts, driver: RouteDriver) -> None:
+    profiles = {name: Profile(name, (("initcwnd", 4),)) for name in ("a", "x" * 300, 'für Ä\n"b"', "日本")}
+    driver.apply(Changes(profiles))
+    assert driver.read().profiles == profiles
+    driver.revert(driver.before())
+    driver.apply(ONE)
+    piece = next(line for line in ip(hosts, f"route show table {NOTES_TABLE}").splitlines() if line.endswith("4099 "))
+    ip(hosts, f"route del {piece} table {NOTES_TABLE}")
+    assert driver.read() == Rules({"slow": SLOW})
+    driver.revert(driver.before())
+    assert ours(hosts) == ""
+
+
+def test_places_that_are_not_there_or_no_routes(hosts: Hosts) -> None:
+    assert "no network namespace is called 'absent'" in RouteDriver(Place(netns="absent")).missing()
+    for netns, words in (("absent", "'absent'"), ("../../etc/passwd", "'../../etc/passwd': that file is none")):
+        with pytest.raises(BadInput, match=words):
+            RouteDriver(Place(netns=netns)).read()
+    with pytest.raises(BadInput, match="no interface is called 'absent'"):
+        RouteDriver(Place(netns=hosts.server, interface="absent")).apply(Changes(BOTH))
+    with pytest.raises(Missing, match="the same for every cgroup"):
+        RouteDriver(Place(netns=hosts.server, cgroup="/web")).apply(Changes(BOTH))
+
+
+def test_only_clients_reached_through_the_named_interface(hosts: Hosts) -> None:
+    for words in ("link add other type veth peer name rehto", "link set other up", "link set rehto up",
+                  "route add 10.2.0.0/16 dev other"):  # fmt: skip
+        ip(hosts, words)
+    driver = RouteDriver(Place(netns=hosts.server, interface="vs"))
+    driver.apply(Changes(BOTH, {"10.1.0.0/16": "fast"}, default="slow"))
+    assert "throw 10.2.0.0/16" in ours(hosts)
+    with pytest.raises(Refused, match="10.2.1.0/24: its clients are not reached through the interface"):
+        driver.apply(Changes({}, {"10.2.1.0/24": "fast"}))

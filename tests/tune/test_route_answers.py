@@ -1,22 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""The driver route asks the kernel: whatever leads clients elsewhere is a difference, however whole our table is."""
+"""The driver route asks the kernel: whatever leads clients elsewhere is a difference, however whole our table is.
+
+And hears it: what the kernel reports of a few prefixes gives what reading all gives.
+"""
 
 from __future__ import annotations
+
+import socket
+import subprocess
 
 import pytest
 
 from configtron.model.errors import Refused
 from configtron.model.nouns import Profile
-from configtron.model.tuning import Changes, Difference, Rules
+from configtron.model.protocols import Listener
+from configtron.model.tuning import Changes, Difference, Place, Rules
 from configtron.tune.drivers.route import answers, tcp_metrics_cache
 from configtron.tune.drivers.route.dry_connection import begun
 from configtron.tune.drivers.route.route_driver import RouteDriver
-from configtron.tune.drivers.route.table import TABLE
+from configtron.tune.drivers.route.table import NOTES_TABLE, TABLE, RouteTable
 from configtron.tune.rules import difference
-from tests.support.tune.routed import BOTH, RULES, driver, everything, hosts, ip
+from tests.support.tune.routed import BOTH, RULES, everything, ip
 from tests.support.tune.two_hosts import SERVER, Hosts
-
-__all__ = ["driver", "hosts"]
 
 pytestmark = pytest.mark.root
 
@@ -33,10 +38,10 @@ def asked(driver: RouteDriver) -> dict[tuple[str, str], str]:
 
 
 def test_what_was_applied_is_what_the_kernel_answers(applied: RouteDriver) -> None:
-    answers = applied.ask(RULES)
-    assert answers.differences == answers.unasked == ()
+    found = applied.ask(RULES)
+    assert found.differences == found.unasked == ()
     # five prefixes, both ends but of the single address, and the default of both versions
-    assert (answers.prefixes, answers.asked) == (7, 11)
+    assert (found.prefixes, found.asked) == (7, 11)
 
 
 @pytest.mark.parametrize(
@@ -106,25 +111,21 @@ def test_a_route_in_front_of_ours_is_not_ours_in_force(hosts: Hosts, applied: Ro
 
 
 def test_conditions_that_no_lookup_meets_are_named(hosts: Hosts, applied: RouteDriver) -> None:
-    ip(hosts, "rule add fwmark 7 lookup 100 pref 1000")
-    answers = applied.ask(RULES)
-    assert answers.differences == ()
-    (line,) = answers.unasked
-    assert line.startswith("rule 1000: from all fwmark lookup 100 comes before ours") and "fwmark was not asked" in line
-
-
-def test_a_rule_for_what_is_forwarded_is_nobodys_of_ours(hosts: Hosts, applied: RouteDriver) -> None:
+    """But for what is forwarded: that is nobody's of ours."""
     ip(hosts, "rule add iif vs lookup 100 pref 1000")
-    answers = applied.ask(RULES)
-    assert answers.differences == answers.unasked == ()
+    assert applied.ask(RULES).differences == applied.ask(RULES).unasked == ()
+    ip(hosts, "rule add fwmark 7 lookup 100 pref 1001")
+    (line,) = applied.ask(RULES).unasked
+    assert line.startswith("rule 1001: from all fwmark lookup 100 comes before ours") and "fwmark was not asked" in line
+    assert applied.ask(RULES).differences == ()
 
 
 def test_of_many_prefixes_a_sample_is_asked(driver: RouteDriver) -> None:
-    many = Rules({"slow": BOTH["slow"]}, {f"172.16.{n}.0/24": "slow" for n in range(255)} | {
-        f"172.17.{n}.0/24": "slow" for n in range(255)})  # fmt: skip
+    prefixes = [f"172.{net}.{n}.0/24" for net in (16, 17) for n in range(255)]
+    many = Rules({"slow": BOTH["slow"]}, dict.fromkeys(prefixes, "slow"))
     driver.apply(difference(Rules(), many))
-    answers = driver.ask(many)
-    assert (answers.prefixes, answers.asked, answers.differences) == (256, 512, ())
+    found = driver.ask(many)
+    assert (answers.SAMPLE, found.prefixes, found.asked, found.differences) == (256, 256, 512, ())
 
 
 def test_the_dry_connection_is_what_a_client_would_get_and_sends_nothing(hosts: Hosts, driver: RouteDriver) -> None:
@@ -145,15 +146,14 @@ def test_the_dry_connection_sees_what_the_table_does_not_say(
 ) -> None:
     """A clamp that the kernel remembers of a client: its table is whole, its connections are not as applied."""
     monkeypatch.setattr(tcp_metrics_cache, "forget", lambda *_: 0)
-    clamped = Profile("fast", (("cwnd_clamp", 3), ("initcwnd", 30)))
-    driver.apply(Changes({"fast": clamped}, {"10.1.0.2/32": "fast"}))
-    with hosts.connection("10.1.0.2") as (_, _):
-        pass
-    other = Profile("fast", (("initcwnd", 30),))
+    clamped, other = (Profile("fast", settings) for settings in ((("cwnd_clamp", 3), ("initcwnd", 30)),
+                                                                 (("initcwnd", 30),)))  # fmt: skip
     rules = Rules({"fast": other}, {"10.1.0.2/32": "fast"})
+    driver.apply(Changes({"fast": clamped}, rules.prefixes))
+    with hosts.connection("10.1.0.2"):
+        pass
     driver.apply(Changes({"fast": other}, rules.prefixes))
     assert driver.ask(rules).differences == (Difference("10.1.0.2/32", "initcwnd", "30", "3"),)
-    assert answers.SAMPLE == 256
 
 
 def test_apply_refuses_where_every_source_is_led_elsewhere(hosts: Hosts, driver: RouteDriver) -> None:
@@ -168,3 +168,92 @@ def test_apply_refuses_where_every_source_is_led_elsewhere(hosts: Hosts, driver:
     ip(hosts, "addr add 10.9.0.9/24 dev vs")
     driver.apply(difference(Rules(), RULES))
     assert asked(driver)["10.1.0.0/16", "lookup"] == "table 100, via 10.9.0.66 from 10.9.0.1"
+
+
+# What the kernel reports.
+NOTHING = (frozenset[str](), Rules())
+
+
+def heard(hosts: Hosts, few: int | None = None) -> RouteDriver:
+    """A driver whose rules are in force, and that has looked at all of them once."""
+    made = RouteDriver(Place(netns=hosts.server), **({} if few is None else {"few": few}))
+    made.apply(difference(Rules(), RULES))
+    assert isinstance(made, Listener) and made.news() is None, "before all was looked at once, no look at a few will do"
+    made.mark()
+    assert made.news() == NOTHING
+    return made
+
+
+OURS = f"table {TABLE} metric 1 proto 67"
+
+
+@pytest.mark.parametrize(
+    ("words", "lost", "prefixes"),
+    [
+        (f"route del 10.1.0.0/16 table {TABLE}", "10.1.0.0/16", {"10.1.0.0/16"}),
+        (f"-6 route del fd01::/32 table {TABLE}", "fd01::/32", {"fd01::/32"}),
+        (f"route replace 10.1.0.0/16 via 10.9.0.2 {OURS} initcwnd 5", "10.1.0.0/16", {"10.1.0.0/16"}),
+        (f"route add 10.7.0.0/16 via 10.9.0.2 {OURS} initcwnd 4", "", {"10.7.0.0/16"}),
+        ("route add 10.7.0.0/16 via 10.9.0.2 table 77", "", set()),
+        # what a look at a few does not show is for the whole
+        (f"rule del pref 32765 lookup {TABLE}", "192.0.2.7/32", None),
+        (f"rule del pref 32765 lookup {TABLE} suppress_prefixlength 15", "10.1.0.0/16", None),
+        ("rule del pref 32765 lookup main suppress_prefixlength 16", "10.1.0.0/16", None),
+        ("-6 rule del pref 32765 lookup main suppress_prefixlength 32", "fd01::/32", None),
+        (f"route add 192.0.2.0/24 via 10.9.0.2 table {TABLE} proto static", "", None),
+        (f"route flush table {NOTES_TABLE}", "", None),
+        (f"route del default table {TABLE}", "", None),
+        ("link set vs down", "", None),
+    ],
+)
+def test_a_foreign_hand_is_heard_seen_and_let_be(
+    hosts: Hosts, words: str, lost: str, prefixes: set[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = heard(hosts)
+    driver.follow(RULES)
+    mark = driver.mark()
+    ip(hosts, words)
+    if prefixes is None:
+        assert driver.news() is None and driver.news() is None
+    else:
+        with monkeypatch.context() as alone:
+            alone.setattr(RouteTable, "seen", lambda _: pytest.fail("the whole table was read"))
+            news = driver.news()
+            assert driver.news() == NOTHING, "reported once"
+        assert news is not None and news[0] == prefixes
+        whole = RouteDriver(Place(netns=hosts.server)).read()
+        assert news[1].prefixes == {prefix: name for prefix, name in whole.prefixes.items() if prefix in prefixes}
+        assert not prefixes or news[1].profiles == whole.profiles
+    assert (driver.mark() != mark) == (prefixes != set()), "who asks for the mark afterwards sees it too"
+    assert driver.news() == NOTHING and driver.mark() == RouteDriver(Place(netns=hosts.server)).mark()
+    if lost:
+        assert driver.follow(RULES) == 0 and lost not in driver.read().prefixes
+
+
+def test_many_are_for_the_whole(hosts: Hosts) -> None:
+    driver = heard(hosts, few=1)
+    ip(hosts, f"route del 10.1.0.0/16 table {TABLE}")
+    ip(hosts, f"route del 192.0.2.7/32 table {TABLE}")
+    assert driver.news() is None
+
+
+def test_more_than_could_be_kept_is_for_the_whole(hosts: Hosts) -> None:
+    """The kernel drops what a full socket has no room for, and says so (ENOBUFS)."""
+    driver = heard(hosts)
+    driver._monitor._net.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    mark = driver.mark()
+    elsewhere = [f"route add 172.16.{n}.0/24 dev lo table 77" for n in range(100)]
+    lines = "\n".join([*elsewhere, f"route del 10.1.0.0/16 table {TABLE}", ""])
+    subprocess.run(["ip", "-n", hosts.server, "-batch", "-"], input=lines, text=True, check=True)
+    assert driver.news() is None and driver.mark() != mark and driver.news() == NOTHING
+
+
+def test_what_hides_behind_longer_prefixes_is_for_the_whole(hosts: Hosts) -> None:
+    """Both ends of 10.0.0.0/8 are led by longer ones: no look-up reaches it."""
+    driver = heard(hosts)
+    driver.apply(Changes({"slow": BOTH["slow"]}, {"10.0.0.0/16": "slow", "10.255.0.0/16": "slow"}))
+    driver.mark()
+    ip(hosts, f"route del 10.0.0.0/8 table {TABLE}")
+    assert driver.news() is None
+    mark = driver.mark()
+    assert "10.0.0.0/8" not in driver.read().prefixes and mark == RouteDriver(Place(netns=hosts.server)).mark()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
@@ -27,9 +27,7 @@ from tests.support.tune.two_hosts import (
 )
 
 pytestmark = pytest.mark.root
-
-# IPv4 and IPv6 segments of a 1500-byte link with timestamps.
-SEGMENT_BYTES = {4: 1448, 6: 1428}
+BOTH = pytest.mark.parametrize("clients", [CLIENTS, CLIENTS6], ids=["ipv4", "ipv6"])
 
 
 @pytest.fixture(scope="module")
@@ -40,37 +38,70 @@ def hosts() -> Iterator[Hosts]:
 
 @pytest.fixture
 def driver(hosts: Hosts) -> Iterator[RouteDriver]:
+    subprocess.run(["ip", "-n", hosts.server, "tcp_metrics", "flush", "all"], check=False, capture_output=True)
     made = RouteDriver(Place(netns=hosts.server))
     yield made
     made.revert(made.before())
 
 
-def assign(driver: RouteDriver, **settings: Value) -> None:
+def assign(driver: RouteDriver, name: str = "assigned", **settings: Value) -> None:
     """The second client's prefixes get a profile; the first's get none."""
-    profile = Profile("assigned", tuple(settings.items()))
-    driver.apply(Changes({"assigned": profile}, {"10.2.0.0/16": "assigned", "fd02::/32": "assigned"}))
+    changes = Changes({name: Profile(name, tuple(settings.items()))}, dict.fromkeys(("10.2.0.0/16", "fd02::/32"), name))
+    driver.apply(changes)
 
 
-BOTH = pytest.mark.parametrize("clients", [CLIENTS, CLIENTS6], ids=["ipv4", "ipv6"])
+def control(hosts: Hosts, client: str, chosen: str = "") -> str:
+    with hosts.connection(client, chosen) as (theirs, _):
+        return congestion_control(theirs)
 
 
-@pytest.mark.proof
+def rto_us(hosts: Hosts, client: str) -> int:
+    with hosts.connection(client) as (theirs, _):
+        return info(theirs).rto_us
+
+
+def clamp(hosts: Hosts, client: str) -> int:
+    with hosts.connection(client) as (theirs, _):
+        return window_clamp(theirs)
+
+
+def grown(hosts: Hosts, client: str) -> int:
+    """The window of a second connection, for the kernel keeps a route's clamp among its metrics of a client."""
+    for _ in range(2):
+        with hosts.connection(client) as (theirs, ours):
+            send_all(theirs, ours, 1_000_000)
+            cwnd = info(theirs).cwnd
+            ours.close()
+            assert theirs.recv(1) == b""
+    return cwnd
+
+
+# Segments of a 1500-byte link with timestamps.
+def segment(client: str) -> int:
+    return 1428 if ":" in client else 1448
+
+
+PROVED = pytest.param("initcwnd", marks=pytest.mark.proof)
+# Each knob: what a connection shows of it, the value that is set, whether what the two clients have is right.
+SEEN: dict[str, tuple[Callable[[Hosts, str], object], Value, Callable[..., bool]]] = {
+    "initcwnd": (first_flight, 23, lambda plain, ours, _: (plain, ours) == (10, 23)),
+    "tcp_congestion_control": (control, "reno", lambda plain, ours, _: plain != "reno" == ours),
+    "min_rto": (rto_us, 1.5, lambda plain, ours, _: plain < 1_000_000 and ours >= 1_500_000),
+    "initrwnd": (synack_window, 12, lambda plain, ours, client: plain != ours == 12 * segment(client)),
+    "window_clamp": (clamp, 20_000, lambda plain, ours, _: ours == 20_000 < plain),
+    "quickack": (delayed_acks, 1, lambda plain, ours, _: plain > 0 == ours),
+    "cwnd_clamp": (grown, 7, lambda plain, ours, _: ours <= 7 < plain),
+}
+
+
 @BOTH
-def test_initcwnd(hosts: Hosts, driver: RouteDriver, clients: tuple[str, ...]) -> None:
-    assign(driver, initcwnd=23)
-    assert [first_flight(hosts, client) for client in clients[:2]] == [10, 23]
-
-
-@BOTH
-def test_tcp_congestion_control(hosts: Hosts, driver: RouteDriver, clients: tuple[str, ...]) -> None:
-    def chosen(client: str) -> str:
-        with hosts.connection(client) as (theirs, _):
-            return congestion_control(theirs)
-
-    untouched = chosen(clients[0])
-    other = "reno" if untouched != "reno" else "cubic"
-    assign(driver, tcp_congestion_control=other)
-    assert [chosen(client) for client in clients[:2]] == [untouched, other]
+@pytest.mark.parametrize("knob", [PROVED, *(knob for knob in REACHES if knob not in PROVED.values)])
+def test_a_connection_shows_the_knob(hosts: Hosts, driver: RouteDriver, clients: tuple[str, ...], knob: str) -> None:
+    seen, value, right = SEEN[knob]
+    if knob == "tcp_congestion_control" and control(hosts, clients[0]) == "reno":
+        pytest.skip("every connection has it")
+    assign(driver, **{knob: value})
+    assert right(*map(partial(seen, hosts), clients[:2]), clients[1])
 
 
 @BOTH
@@ -79,71 +110,7 @@ def test_a_route_s_congestion_control_goes_before_a_listener_s_own(
 ) -> None:
     """As `docs/tune.md` says; the kernel asks the route first (tcp_ca_openreq_child)."""
     assign(driver, tcp_congestion_control="cubic")
-    found = []
-    for client in clients[:2]:
-        with hosts.connection(client, chosen="reno") as (theirs, _):
-            found.append(congestion_control(theirs))
-    assert found == ["reno", "cubic"]
-
-
-@BOTH
-def test_min_rto(hosts: Hosts, driver: RouteDriver, clients: tuple[str, ...]) -> None:
-    def rto_us(client: str) -> int:
-        with hosts.connection(client) as (theirs, _):
-            return info(theirs).rto_us
-
-    assign(driver, min_rto=1.5)
-    untouched, assigned = (rto_us(client) for client in clients[:2])
-    assert untouched < 1_000_000
-    assert assigned >= 1_500_000
-
-
-@BOTH
-def test_initrwnd(hosts: Hosts, driver: RouteDriver, clients: tuple[str, ...]) -> None:
-    assign(driver, initrwnd=12)
-    untouched, assigned = (synack_window(hosts, client) for client in clients[:2])
-    assert untouched != assigned == 12 * SEGMENT_BYTES[6 if ":" in clients[0] else 4]
-
-
-@BOTH
-def test_window_clamp(hosts: Hosts, driver: RouteDriver, clients: tuple[str, ...]) -> None:
-    def clamp(client: str) -> int:
-        with hosts.connection(client) as (theirs, _):
-            return window_clamp(theirs)
-
-    assign(driver, window_clamp=20_000)
-    untouched, assigned = (clamp(client) for client in clients[:2])
-    assert assigned == 20_000 < untouched
-
-
-@BOTH
-def test_quickack(hosts: Hosts, driver: RouteDriver, clients: tuple[str, ...]) -> None:
-    assign(driver, quickack=1)
-    untouched, assigned = (delayed_acks(hosts, client) for client in clients[:2])
-    assert untouched > 0 == assigned
-
-
-@BOTH
-def test_cwnd_clamp_from_the_second_connection_on(hosts: Hosts, driver: RouteDriver, clients: tuple[str, ...]) -> None:
-    def grown(client: str) -> int:
-        with hosts.connection(client) as (theirs, ours):
-            send_all(theirs, ours, 1_000_000)
-            cwnd = info(theirs).cwnd
-            ours.close()
-            assert theirs.recv(1) == b""
-            return cwnd
-
-    subprocess.run(["ip", "-netns", hosts.server, "tcp_metrics", "flush", "all"], check=False, capture_output=True)
-    assign(driver, cwnd_clamp=7)
-    first, second = grown(clients[1]), grown(clients[1])
-    assert first > 7 >= second
-    assert min(map(partial(grown), (clients[0], clients[0]))) > 7
-
-
-def test_every_knob_has_its_test() -> None:
-    assert {name for name in globals() if name.startswith("test_")} >= {
-        f"test_{knob}" + ("_from_the_second_connection_on" if knob == "cwnd_clamp" else "") for knob in REACHES
-    }
+    assert [control(hosts, client, "reno") for client in clients[:2]] == ["reno", "cubic"]
 
 
 @BOTH
@@ -152,7 +119,6 @@ def test_a_clamp_is_not_remembered_of_a_client_when_its_route_has_lost_it(
     hosts: Hosts, driver: RouteDriver, clients: tuple[str, ...], goes: str
 ) -> None:
     """The kernel keeps it for an hour (tcp_metrics), whatever the route says by then."""
-    subprocess.run(["ip", "-n", hosts.server, "tcp_metrics", "flush"], check=True, capture_output=True)
     assign(driver, cwnd_clamp=3)
     for _ in range(2):
         with hosts.connection(clients[1]) as (end, _):
@@ -160,10 +126,7 @@ def test_a_clamp_is_not_remembered_of_a_client_when_its_route_has_lost_it(
     assert window == 3, "from the second connection on"
     if goes == "reverted":
         driver.revert(driver.before())
-    elif goes == "dropped":
-        assign(driver, initcwnd=12)
     else:
-        other = Profile("other", (("initcwnd", 12),))
-        driver.apply(Changes({"other": other}, {"10.2.0.0/16": "other", "fd02::/32": "other"}))
+        assign(driver, "assigned" if goes == "dropped" else "other", initcwnd=12)
     with hosts.connection(clients[1]) as (end, _):
         assert info(end).cwnd == (10 if goes == "reverted" else 12)

@@ -12,7 +12,7 @@ import pytest
 from configtron.cli.outermost import run
 from configtron.db.tuning import Tuning
 from configtron.linux.netns import inside
-from configtron.model.errors import BadInput, Missing, Refused
+from configtron.model.errors import BadInput, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Rules
 from configtron.tune import router
@@ -33,13 +33,6 @@ def hosts() -> Iterator[Hosts]:
         yield raised
 
 
-def at(name: str, front: Path) -> router.Server:
-    if name == "apache":
-        # apache2ctl would read the environment of the host's own Apache
-        return router.server(name, check=f"apache2 -t -f {front}", reload=f"apache2 -k graceful -f {front}")
-    return router.server(name, config=str(front), pid_file=str(front.parent / "haproxy.pid"))
-
-
 def eventually(read: Callable[[], object], expected: object) -> None:
     """A reload is asked for, and done a moment later."""
     until(lambda: read() == expected, read)
@@ -53,9 +46,10 @@ def test_connections_are_led_by_prefix(hosts: Hosts, tmp_path: Path, name: str) 
     file = tmp_path / "pools.map"
     file.write_text(map_text(name, NO_CLIENTS))
     with running(hosts, name, tmp_path, map=str(file)) as front, inside(hosts.server):
+        server = router.server(name, config=str(front), pid_file=str(front.parent / "haproxy.pid"))
         assert {curl(hosts, client) for client in (*CLIENTS, *CLIENTS6)} == {"old HTTP/1.1 1.1"}
         with tls(hosts, CLIENTS[1]) as kept:
-            assert router.publish(at(name, front), file, map_text(name, SECOND))
+            assert router.publish(server, file, map_text(name, SECOND))
             eventually(lambda: curl(hosts, CLIENTS[1]), "new HTTP/2.0 2")
             kept.sendall(b"GET / HTTP/1.1\r\nHost: front\r\nConnection: close\r\n\r\n")
             assert b"old HTTP/1.1" in b"".join(iter(lambda: kept.recv(4096), b"")), "a reload drops no connection"
@@ -63,11 +57,11 @@ def test_connections_are_led_by_prefix(hosts: Hosts, tmp_path: Path, name: str) 
         led = ["old HTTP/1.1 1.1", "new HTTP/2.0 2", "old HTTP/1.1 1.1"] * 2
         eventually(lambda: [curl(hosts, client) for client in (*CLIENTS, *CLIENTS6)], led)
         assert settings(hosts, CLIENTS[1])[MAX_CONCURRENT_STREAMS] == STREAMS and settings(hosts, CLIENTS[0]) == {}
-        assert not router.publish(at(name, front), file, map_text(name, SECOND)), "the same again is nothing to do"
+        assert not router.publish(server, file, map_text(name, SECOND)), "the same again is nothing to do"
         with pytest.raises(Refused, match="finds fault.*old map is back"):
-            router.publish(at(name, front), file, "10.2.0.0/99 new;\n10.2.0.0/99\n")
+            router.publish(server, file, "10.2.0.0/99 new;\n10.2.0.0/99\n")
         assert file.read_text() == map_text(name, SECOND)
-        router.rollback(at(name, front), file)
+        router.rollback(server, file)
         eventually(lambda: curl(hosts, CLIENTS[1]), "old HTTP/1.1 1.1")
         assert file.read_text() == map_text(name, NO_CLIENTS)
 
@@ -79,58 +73,43 @@ def test_requests_are_led_by_prefix_behind_apache(hosts: Hosts, tmp_path: Path) 
     file = tmp_path / "pools.map"
     file.write_text(map_text("apache", NO_CLIENTS))
     with running(hosts, "apache", tmp_path, map=str(file), python=sys.executable) as front, inside(hosts.server):
+        # apache2ctl would read the environment of the host's own Apache
+        server = router.server("apache", check=f"apache2 -t -f {front}", reload=f"apache2 -k graceful -f {front}")
         assert curl(hosts, CLIENTS[1], "http") == "old HTTP/1.1 1.1"
-        router.publish(at("apache", front), file, map_text("apache", SECOND))
+        router.publish(server, file, map_text("apache", SECOND))
         for clients in (CLIENTS, CLIENTS6):
             # the client speaks Apache's HTTP, the pool is asked in its own
             eventually(lambda clients=clients: curl(hosts, clients[1], "http"), "new HTTP/2.0 1.1")  # type: ignore[misc]
             assert curl(hosts, clients[0], "http") == "old HTTP/1.1 1.1"
         with pytest.raises(Refused, match="line 1: .* is not PREFIX POOL.*old map is back"):
-            router.publish(at("apache", front), file, "10.2.0.0/99 new\n")
-        router.rollback(at("apache", front), file)
+            router.publish(server, file, "10.2.0.0/99 new\n")
+        router.rollback(server, file)
         eventually(lambda: curl(hosts, CLIENTS[1], "http"), "old HTTP/1.1 1.1")
-
-
-def stub(check: str = "true", reload: str = "true") -> router.Server:
-    """A server that says yes, or no, to everything."""
-    return router.server("nginx", check=check, reload=reload)
 
 
 def test_the_old_map_is_back_where_the_server_says_no(tmp_path: Path) -> None:
     file = tmp_path / "pools.map"
-    for server, stated in (
-        (stub(check="sh -c 'echo no >&2; exit 1'"), "finds fault.*: no;"),
-        (stub(reload="false"), "does not reload: exit code 1"),
+    with pytest.raises(BadInput, match="no server is called 'cat'"):
+        router.server("cat")
+    says_yes, says_no = (router.server("nginx", check=check, reload="true") for check in ("true", "false"))
+    for check, reload, stated in (
+        ("sh -c 'echo no >&2; exit 1'", "true", "finds fault.*: no;"),
+        ("true", "false", "does not reload: exit code 1"),
     ):
         with pytest.raises(Refused, match=stated):
-            router.publish(server, file, "new\n")
+            router.publish(router.server("nginx", check=check, reload=reload), file, "new\n")
         assert not file.exists(), "there was none before"
     file.write_text("old\n")
     file.chmod(0o640)
     with pytest.raises(Refused):
-        router.publish(stub(check="false"), file, "new\n")
+        router.publish(says_no, file, "new\n")
     assert file.read_text() == "old\n"
-    assert router.publish(stub(), file, "new\n")
+    assert router.publish(says_yes, file, "new\n")
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("new\n", 0o640)
-    with pytest.raises(Refused):
-        router.publish(stub(check="false"), file, "wrong\n")
     for content in ("old\n", "new\n"):
-        router.rollback(stub(), file)
+        router.rollback(says_yes, file)
         assert file.read_text() == content
     assert {path.name for path in tmp_path.iterdir()} == {"pools.map", "pools.map.old"}
-
-
-def test_what_is_not_there_is_stated(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="there is no map before this one"):
-        router.rollback(stub(), tmp_path / "pools.map")
-    with pytest.raises(Missing, match="absent-program is not here; run: apt-get install nginx"):
-        router.publish(stub(check="absent-program"), tmp_path / "pools.map", "x\n")
-    with pytest.raises(Missing, match="no running haproxy is found there"):
-        server = router.server("haproxy", check="true", pid_file=str(tmp_path / "absent"))
-        router.publish(server, tmp_path / "pools.map", "x\n")
-    with pytest.raises(BadInput, match="no server is called 'cat'"):
-        router.server("cat")
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture
@@ -155,43 +134,44 @@ def test_the_command(db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert (tmp_path / "m").read_text().splitlines()[1:] == ["default old;", "10.2.0.0/16 new;"]
     assert run([*words, *new]) == 0 and "nothing done" in capsys.readouterr().err
     assert run(words) == 2 and "which map?" in capsys.readouterr().err
-    assert run([*words, "--map", str(tmp_path / "m")]) == 2
-    assert "no pool serves http_version=h2" in capsys.readouterr().err
     assert run([*words, *new, "--rollback"]) == 2 and "no map before" in capsys.readouterr().err
+
+
+NEW = ["--pool", "new:http_version=h2"]
 
 
 @pytest.mark.parametrize(
     ("name", "how", "code", "words"),
     [
-        ("nginx", ["--check", "absent-program"], 5, "absent-program is not here"),
-        ("haproxy", ["--check", "true", "--pid-file", "/nowhere/haproxy.pid"], 5, "no running haproxy"),
-        ("nginx", ["--check", "false"], 6, "the old map is back"),
-        ("nginx", ["--check", "true", "--reload", "false"], 6, "does not reload"),
-        ("nginx", ["--check", '"'], 2, "is no command"),
-        ("nginx", ["--map", "/nowhere/m", "--check", "true", "--reload", "true"], 2, "/nowhere"),
+        ("nginx", [*NEW, "--check", "absent-program"], 5, "absent-program is not here; run: apt-get install nginx"),
+        ("haproxy", [*NEW, "--check", "true", "--pid-file", "/nowhere/haproxy.pid"], 5, "no running haproxy"),
+        ("nginx", [*NEW, "--check", "false"], 6, "the old map is back"),
+        ("nginx", [*NEW, "--check", "true", "--reload", "false"], 6, "does not reload"),
+        ("nginx", [*NEW, "--check", '"'], 2, "is no command"),
+        ("nginx", [*NEW, "--map", "/nowhere/m", "--check", "true", "--reload", "true"], 2, "/nowhere"),
+        ("nginx", [*NEW, "--check", "true", "--rollback"], 2, "there is no map before this one"),
+        ("nginx", [], 2, "no pool serves http_version=h2"),
+        ("cat", NEW, 2, "'cat'"),
     ],
 )
 def test_exit_codes_are_those_of_the_help(
     db: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, how: list[str], code: int, words: str
 ) -> None:
-    pools = ["--pool", "old:http_version=http/1.1", "--pool", "new:http_version=h2", "--map", str(tmp_path / "m")]
+    pools = ["--pool", "old:http_version=http/1.1", "--map", str(tmp_path / "m")]
     assert run(["--db", db, "tune", "router", name, *pools, *how]) == code
     assert words in capsys.readouterr().err
     assert not (tmp_path / "m").exists()
 
 
-def test_a_driver_is_not_asked_for_what_a_pool_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    both = Profile("both", (("http_version", "h2"), ("initcwnd", 20)))
-    with Tuning(tmp_path / "x.db") as book:
-        book.set_profiles([both])
-        book.set_prefixes({"10.2.0.0/16": "both"})
-    words = ["--db", str(tmp_path / "x.db"), "-q", "tune", "--driver", "memory", "plan", "-f", "csv"]
-    assert run(words) == 0
+def test_a_driver_is_not_asked_for_what_a_pool_decides(db: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with Tuning(Path(db)) as book:
+        book.set_profiles([Profile("modern", (("http_version", "h2"), ("initcwnd", 20)))])
+    assert run(["--db", db, "-q", "tune", "--driver", "memory", "plan", "-f", "csv"]) == 0
     printed = capsys.readouterr().out
     assert "initcwnd" in printed and "http_version" not in printed
 
 
-@pytest.mark.parametrize("name", ["nginx", "apache", "haproxy"])
+@pytest.mark.parametrize("name", router.SERVERS)
 def test_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["tune", "router", name, "--example", "--map", "/etc/x.map", "--pool", "fast"]) == 0
     shown = capsys.readouterr().out

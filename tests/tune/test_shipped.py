@@ -30,17 +30,9 @@ TOOLS = ("sh", "ip", "ss", "mount", "umount", "mkdir", "unshare")
 
 
 @pytest.fixture
-def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No memory of what was found to be shipped, before and after."""
+def altered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Changed sources, and a cache; the cache's folder. No memory of what was found to be shipped, before and after."""
     objects.shipped.cache_clear()
-    yield
-    monkeypatch.undo()
-    objects.shipped.cache_clear()
-
-
-@pytest.fixture
-def altered(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Changed sources, and a cache; the cache's folder."""
     sources = tmp_path / "sources"
     shutil.copytree(objects.SOURCES, sources)
     for program in objects.PROGRAMS:
@@ -48,7 +40,16 @@ def altered(fresh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
             file.write("/* changed */\n")
     monkeypatch.setattr(objects, "SOURCES", sources)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return objects.cached("write").parent
+    yield objects.cached("write").parent
+    monkeypatch.undo()
+    objects.shipped.cache_clear()
+
+
+def planted(altered: Path, what: str) -> Path:
+    """Put an object into the cache; return it, its folder or the one above."""
+    altered.mkdir(parents=True, mode=0o700)
+    objects.cached("write").touch(mode=0o600)
+    return {"file": objects.cached("write"), "folder": altered, "above": altered.parent}[what]
 
 
 def test_every_program_is_there_for_both_byte_orders() -> None:
@@ -58,12 +59,14 @@ def test_every_program_is_there_for_both_byte_orders() -> None:
         assert path.read_bytes()[5] == {"el": 1, "eb": 2}[path.parent.name], "byte 5 of an ELF file: its byte order"
 
 
-def test_they_are_of_this_source() -> None:
+def test_they_are_of_this_source_and_the_wheel_has_them() -> None:
     """Failing? Run: make bpf."""
     assert MANIFEST["options"] == list(objects.OPTIONS)
     assert MANIFEST["sources"] == {program: objects.checksum(program) for program in objects.PROGRAMS}
     found = {str(path.relative_to(objects.SHIPPED)): hashlib.sha256(path.read_bytes()).hexdigest() for path in FILES}
     assert MANIFEST["objects"] == found
+    listed = (ROOT / "setup.cfg").read_text().partition("configtron.tune.drivers.bpf =")[2].partition("\n\n")[0]
+    assert {"shipped/manifest.json", "shipped/*/*.bpf.o"} <= set(listed.split())
 
 
 @pytest.mark.slow
@@ -75,17 +78,9 @@ def test_they_come_out_of_the_compiler_the_same(tmp_path: Path) -> None:
         assert (tmp_path / path.relative_to(objects.SHIPPED)).read_bytes() == path.read_bytes(), path
 
 
-def test_the_wheel_has_them() -> None:
-    listed = (ROOT / "setup.cfg").read_text().partition("configtron.tune.drivers.bpf =")[2].partition("\n\n")[0]
-    assert {"shipped/manifest.json", "shipped/*/*.bpf.o"} <= set(listed.split())
-
-
-def test_a_changed_source_is_never_served_by_the_old_object(altered: Path) -> None:
-    assert [objects.shipped(program) for program in objects.PROGRAMS] == [None] * len(objects.PROGRAMS)
-
-
 def test_without_a_compiler(altered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was shipped is enough; what was changed needs one, or the cache."""
+    """What was shipped is enough; what was changed is not served by the old object: it needs one, or the cache."""
+    assert [objects.shipped(program) for program in objects.PROGRAMS] == [None] * len(objects.PROGRAMS)
     monkeypatch.setenv("PATH", "")
     assert "apt-get install clang" in objects.missing()
     altered.mkdir(parents=True, mode=0o700)
@@ -112,10 +107,7 @@ def test_what_is_compiled_is_ours_alone(altered: Path) -> None:
 @pytest.mark.parametrize("what", ["file", "folder", "above"])
 @pytest.mark.parametrize("mode", [0o020, 0o002])
 def test_what_others_could_write_is_not_loaded(altered: Path, what: str, mode: int) -> None:
-    altered.mkdir(parents=True, mode=0o700)
-    planted = objects.cached("write")
-    planted.touch(mode=0o600)
-    wrong = {"file": planted, "folder": altered, "above": altered.parent}[what]
+    wrong = planted(altered, what)
     wrong.chmod(wrong.stat().st_mode | mode)
     with pytest.raises(Refused, match=f"{wrong} can be written by others"):
         objects.compiled("write")
@@ -126,10 +118,7 @@ def test_what_others_could_write_is_not_loaded(altered: Path, what: str, mode: i
 @pytest.mark.root
 @pytest.mark.parametrize("what", ["file", "folder", "above"])
 def test_what_is_anothers_is_not_loaded(altered: Path, what: str) -> None:
-    altered.mkdir(parents=True, mode=0o700)
-    planted = objects.cached("write")
-    planted.touch(mode=0o600)
-    wrong = {"file": planted, "folder": altered, "above": altered.parent}[what]
+    wrong = planted(altered, what)
     os.chown(wrong, 65534, 65534)
     with pytest.raises(Refused, match=f"{wrong} belongs to user 65534"):
         objects.compiled("write")
@@ -162,7 +151,7 @@ def test_ebpf_works_where_nothing_can_be_compiled(tmp_path: Path) -> None:
         {own} profile set p initcwnd=22 tcp_congestion_control=cubic
         {own} prefix set 192.0.2.0/24 p
         {own} apply --driver ebpf --keep -f jsonl >{tmp_path}/applied
-        {own} verify && {own} move && {own} rollback"""
+        {own} verify && {own} reapply && {own} rollback"""
     environment = {"PATH": str(tools), "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path),
                    "PYTHONPATH": str(ROOT)}  # fmt: skip
     done = subprocess.run(

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from configtron.linux import netns
-from configtron.model.congestion import OF_LINUX
+from configtron.model.congestion import OF_LINUX, OF_TABLE1
 from configtron.tune.drivers.bpf.layout import WRAPPED
 
 REGISTERED = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -26,7 +26,7 @@ _OF_THE_FIRST = Path("/proc/sys/net/ipv4/tcp_mem")
 
 def registered() -> tuple[str, ...]:
     """Those that the running kernel has now."""
-    return tuple(sorted(set(REGISTERED.read_text().split()) - OURS))
+    return tuple(sorted(set(REGISTERED.read_text().split() if REGISTERED.exists() else ()) - OURS))
 
 
 def loadable() -> tuple[str, ...]:
@@ -36,6 +36,11 @@ def loadable() -> tuple[str, ...]:
     except OSError:
         return ()
     return tuple(sorted(set(found) & set(OF_LINUX)))
+
+
+def askable() -> tuple[str, ...]:
+    """Those that a profile can ask for: what is registered, and of the paper's what a module would bring."""
+    return tuple(sorted({*registered(), *(set(loadable()) & set(OF_TABLE1))}))
 
 
 def writable(place: str) -> tuple[str, ...]:

@@ -136,7 +136,9 @@ class Leaving:
         self._driver, self._place = driver, place
         self._lasting = LASTING.get(driver.name, Lasting((), ()))
         self._knobs = {*self._lasting.options, *self._lasting.own, *(PACING if driver.name in ("ebpf", "kmod") else ())}
-        named = {name: profile for name, profile in had.profiles.items() if self._lasts(profile)}
+        named = {
+            name: one for name, one in had.profiles.items() if any(knob in self._knobs for knob, _ in one.settings)
+        }
         candidates = list(self._open()) if named else []
         # Without an open connection there is nothing to look up: 100 000 prefixes need not be sorted.
         clients = PrefixLookup(Rules(named, had.prefixes, had.default)) if candidates else None
@@ -144,9 +146,6 @@ class Leaving:
         drawn = tuple(named.values()) if candidates and _draws(driver) else ()
         self._lines = [(line, (profile,) if profile else drawn) for line, profile in found if profile or drawn]
         self._own_restored = False
-
-    def _lasts(self, profile: Profile) -> bool:
-        return any(knob in self._knobs for knob, _ in profile.settings)
 
     def _open(self) -> Iterator[TcpLine]:
         """Yield the established connections that may have a profile."""
@@ -179,7 +178,10 @@ class Leaving:
         mine = {profile.name for profile in known if any(knob in DRIVERS_OWN for knob, _ in profile.settings)}
         if not mine or not isinstance(self._driver, Mover):
             return
-        plain = dict(DRIVERS_OWN) | {"min_rto": self._least_rto_s()}
+        plain = dict(DRIVERS_OWN)
+        with netns.inside(self._place.netns):
+            if _LEAST_RTO.exists():
+                plain["min_rto"] = int(_LEAST_RTO.read_text()) / 1e6
         try:
             there = self._driver.read().profiles
             settings = {name: tuple((knob, plain[knob]) for knob, _ in there[name].settings if knob in plain)
@@ -189,10 +191,6 @@ class Leaving:
             self._own_restored = True
         except (ConfigtronError, OSError) as error:
             log.warning("%s: open connections keep what only the driver could take back: %s", self._driver.name, error)
-
-    def _least_rto_s(self) -> float:
-        with netns.inside(self._place.netns):
-            return int(_LEAST_RTO.read_text()) / 1e6 if _LEAST_RTO.exists() else float(str(DRIVERS_OWN["min_rto"]))
 
     def after(self, now: Rules) -> Restored:
         """Set open connections to their listener's options, or to the profile that the remaining rules give them.

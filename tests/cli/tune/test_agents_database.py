@@ -25,29 +25,20 @@ def chosen(joined: Path, agents: Path, given: Path | None = None) -> Path:
 
 
 def test_the_agents_database_is_the_default_and_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    joined, agents = tmp_path / "manager.json", tmp_path / "agent.db"
+    """Without an agent, or a database of it, it is the user's own; one that is named is used."""
+    joined, agents, absent = tmp_path / "manager.json", tmp_path / "agent.db", tmp_path / "absent"
     joined.touch()
-    assert chosen(joined, agents) == default_db()
     agents.touch()
+    assert chosen(joined, absent) == chosen(absent, agents) == default_db()
+    assert chosen(joined, agents, tmp_path / "other.db") == tmp_path / "other.db"
     assert capsys.readouterr().err == ""
     assert chosen(joined, agents) == agents
     assert f"{agents}: the database of this host's agent" in capsys.readouterr().err
 
 
-def test_one_that_is_named_is_used_and_without_an_agent_the_users_own(tmp_path: Path) -> None:
-    joined, agents = tmp_path / "manager.json", tmp_path / "agent.db"
-    agents.touch()
-    assert chosen(joined, agents) == default_db()
-    joined.touch()
-    assert chosen(joined, agents, tmp_path / "other.db") == tmp_path / "other.db"
-
-
-def test_the_places_are_those_of_the_units() -> None:
+def test_the_services_database_is_named_where_the_user_has_named_none(tmp_path: Path) -> None:
     assert str(JOINED.parent) == AGENT_STATE and str(SERVICES_DB.parent) == STATE
     assert str(MANAGERS_DB.parent) == MANAGER_STATE
-
-
-def test_the_services_database_is_named_where_the_user_has_named_none(tmp_path: Path) -> None:
     here, other = Path(__file__), tmp_path / "other.db"
     assert services_database(default_db(), here) == here and services_database(default_db(), other) is None
     assert services_database(other, here) is None and elsewhere(other, "learn status", here) == ""

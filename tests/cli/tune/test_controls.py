@@ -10,11 +10,10 @@ import pytest
 from configtron.linux.netns import inside
 from configtron.model.errors import DONE, REFUSED, USAGE
 from configtron.tune.drivers import congestion_controls as controls
-from tests.support.tune.routed import hosts
 from tests.support.tune.two_hosts import Hosts
-from tests.support.tune_command import TuneCommand, rows, tune
+from tests.support.tune_command import TuneCommand, rows
 
-__all__ = ["hosts", "tune"]
+DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ def test_one_that_does_not_exist_is_refused(tune: TuneCommand, kernel: None, nam
 
 
 def test_one_that_is_not_loaded_and_one_of_another_kernel_are_kept_and_named(tune: TuneCommand, kernel: None) -> None:
-    assert put(tune, "cubic") == (DONE, "")
+    assert put(tune, "cubic") == (DONE, "") and controls.askable() == ("cubic", "reno", "vegas")
     assert put(tune, "vegas") == (DONE, "vegas is not loaded in this kernel; run: modprobe tcp_vegas\n")
     code, message = put(tune, "westwood")
     assert code == DONE and message.startswith("this kernel has no westwood (it has cubic, reno, and as modules vegas)")
@@ -54,9 +53,8 @@ def test_one_that_is_not_loaded_and_one_of_another_kernel_are_kept_and_named(tun
 def test_what_a_namespace_may_not_have_is_refused_by_the_plan(tune: TuneCommand, hosts: Hosts) -> None:
     there = ("--driver", "sysctl", "--netns", hosts.server)
     here = set(controls.writable(hosts.server)) & {"cubic", "reno", "bbr", "vegas"}
-    default = Path("/proc/sys/net/ipv4/tcp_congestion_control")
     with inside(hosts.server):
-        before = default.read_text().strip()
+        before = DEFAULT.read_text().strip()
     lacking = sorted({"cubic", "reno", "bbr", "vegas"} - here)
     if not lacking:
         pytest.skip("every namespace of this kernel may have every one of the papers' congestion controls")
@@ -79,15 +77,14 @@ def test_what_a_namespace_may_not_have_is_refused_by_the_plan(tune: TuneCommand,
 
 @pytest.mark.root
 def test_a_namespace_takes_exactly_the_settings_reported_writable(hosts: Hosts) -> None:
-    default = Path("/proc/sys/net/ipv4/tcp_congestion_control")
     printed = set(controls.writable(hosts.server))
     with inside(hosts.server):
-        before = default.read_text()
+        before = DEFAULT.read_text()
         for name in controls.registered():
             try:
-                default.write_text(name)
+                DEFAULT.write_text(name)
                 taken = True
             except OSError:
                 taken = False
             assert taken == (name in printed), name
-        default.write_text(before)
+        DEFAULT.write_text(before)

@@ -27,11 +27,15 @@ GUEST_LIMIT_S = 300
 pytestmark = pytest.mark.root
 
 
+def needs(driver: str) -> None:
+    if lack := load(driver, Place()).missing():
+        pytest.skip(lack)
+
+
 @pytest.mark.proof
 @pytest.mark.parametrize("driver", ["sysctl", "route", "ebpf"])
 def test_a_lease_that_ends_and_a_kill_leave_the_host_as_it_was(driver: str) -> None:
-    if lack := load(driver, Place()).missing():
-        pytest.skip(lack)
+    needs(driver)
     assert put_back(driver, PATIENCE_S)
 
 
@@ -47,22 +51,20 @@ def test_so_does_the_module_in_a_guest() -> None:
 @pytest.mark.parametrize("verb", ["apply", "rollback"])
 @pytest.mark.parametrize(("driver", "count"), [("sysctl", 5), ("route", 5), ("kmod", 1)])
 def test_killed_at_some_calls(driver: str, count: int, verb: str) -> None:
-    if lack := load(driver, Place()).missing():
-        pytest.skip(lack)
+    needs(driver)
     assert campaign(driver, verb, count, PATIENCE_S)
-
-
-def test_a_baseline_that_does_not_come_back_is_seen() -> None:
-    """With an apply that nothing undoes, the wait reports it."""
-    with tune_sandbox("route") as here:
-        baseline = here.state()
-        here.run("apply", *here.where, "--lease", "60")
-        assert restored(here, baseline, 1.0) is None
 
 
 def watchdog_of(here: TuneSandbox) -> str:
     ((_, _, lease_watchdog),) = here.open_acts()
     return lease_watchdog
+
+
+def last_send(here: TuneSandbox, words: tuple[str, ...]) -> Point:
+    """The last write of an apply to the kernel; what it had done is undone."""
+    send = next(p for p in reversed(points(here, words, 10_000)) if p.call in ("sendto", "sendmsg"))
+    here.run("rollback")
+    return Point(send.call, send.number)
 
 
 def test_a_killed_watchdog_is_replaced_and_none_is_left() -> None:
@@ -85,6 +87,7 @@ def test_an_act_whose_database_is_removed_is_undone() -> None:
     with tune_sandbox("route") as here:
         baseline = here.state()
         here.run("apply", *here.where, "--lease", "60")
+        assert restored(here, baseline, 1.0) is None, "a baseline that does not come back is seen"
         lease_watchdog = watchdog_of(here)
         here.database.unlink()
         assert ended(lease_watchdog, PATIENCE_S)
@@ -96,8 +99,7 @@ def test_an_apply_that_hangs_is_ended_after_its_lease() -> None:
     with tune_sandbox("route") as here:
         baseline = here.state()
         words = ("apply", *here.where, "--lease", "1")
-        send = next(p for p in reversed(points(here, words, 10_000)) if p.call in ("sendto", "sendmsg"))
-        here.run("rollback")
+        send = last_send(here, words)
         stop = f"inject={send.call}:signal=STOP:when={send.number}"
         strace = ["strace", "-qq", "-o", "/dev/null", "-e", f"trace={send.call}", "-e", stop]
         began = time.monotonic()
@@ -111,9 +113,7 @@ def test_who_was_killed_twice_is_mended_by_the_next_command() -> None:
     with tune_sandbox("route") as here:
         baseline = here.state()
         words = ("apply", *here.where, "--lease", "60")
-        send = next(p for p in reversed(points(here, words, 10_000)) if p.call in ("sendto", "sendmsg"))
-        here.run("rollback")
-        assert kill_at(here, Point(send.call, send.number), words)
+        assert kill_at(here, last_send(here, words), words)
         end(watchdog_of(here), signal.SIGKILL)
         assert here.open_acts()[0][1] == "writing"
         here.run("apply", *here.where, "--lease", "60")

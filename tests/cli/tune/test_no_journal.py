@@ -24,14 +24,13 @@ from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import JournalBehind
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, LEASED, UNDONE, Transaction
-from tests.support.memory_stack import Stack, stack
-from tests.support.tune_command import TuneCommand, tune, wanted
+from tests.support.memory_stack import Stack
+from tests.support.tune_command import TuneCommand
 from tests.support.waiting import PATIENCE_S
-
-__all__ = ["stack", "tune", "wanted"]
 
 ONE = Rules({"web": Profile("web", (("initcwnd", 20),))}, {"10.1.0.0/16": "web"}, "")
 TWO = Rules({"web": Profile("web", (("initcwnd", 30),))}, {"10.2.0.0/16": "web"}, "web")
+BEHIND = "what stood before is back, but not in the journal"
 
 
 @pytest.fixture
@@ -40,43 +39,31 @@ def here(tmp_path: Path) -> Iterator[LeaseContext]:
         yield context_of(book)
 
 
-def enforced(here: LeaseContext, rules: Rules, lease_s: float, monkeypatch: pytest.MonkeyPatch) -> Transaction:
+@pytest.fixture
+def leased(here: LeaseContext, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Transaction:
+    """One transaction that is kept, and over it one whose lease ends."""
     with monkeypatch.context() as alone:
         alone.setattr(watchdog_process, "start", lambda lease_context, act: "")
         driver = MemoryDriver(Place())
-        return apply_rules(here, driver, Place(), driver.read(), rules, lease_s, 0)
+        for rules, lease_s in ((ONE, 0.0), (TWO, 60.0)):
+            act = apply_rules(here, driver, Place(), driver.read(), rules, lease_s, 0)
+    return act
+
+
+@pytest.fixture
+def database(wanted: TuneCommand, stack: Stack, tmp_path: Path) -> Path:
+    """Where the commands of `wanted` have theirs; one transaction is kept."""
+    assert wanted("apply", "--driver", "memory", "--keep")[0] == DONE
+    return tmp_path / "XDG_DATA_HOME" / "configtron" / "configtron.db"
+
+
+def full(*_: object) -> None:
+    raise BadInput("t.db: no space left on the device")
 
 
 def fill(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise BadInput("t.db: no space left on the device")
-
     for name in ("put", "note", "set_watchdog"):
         monkeypatch.setattr(Tuning, name, full)
-
-
-def test_a_full_disk_keeps_nothing_in_force(here: LeaseContext, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    enforced(here, ONE, 0.0, monkeypatch)
-    act = enforced(here, TWO, 60.0, monkeypatch)
-    here.journal.renew(act.id, here.now_s() - 1)
-    with monkeypatch.context() as disk:
-        fill(disk)
-        with pytest.raises(JournalBehind, match="is back, but not in the journal: .*no space left"):
-            recover_due(here)
-        assert stack.rules == ONE
-    assert [one.why for one in recover_due(here)] == ["lease ended"], "once there is room again, the journal says so"
-    assert stack.rules == ONE and [one.status for one in here.journal.acts()] == [KEPT, UNDONE]
-
-
-def test_rollback_on_a_full_disk(wanted: TuneCommand, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted("apply", "--driver", "memory", "--keep")
-    with monkeypatch.context() as disk:
-        fill(disk)
-        disk.setattr(watchdog_process, "start", lambda lease_context, act: lease_context.journal.set_watchdog(act, ""))
-        code, _, message = wanted("rollback")
-        assert code == NOTHING and "what stood before is back, but not in the journal" in message
-    assert stack.rules == Rules()
-    assert wanted("rollback")[0] == DONE
 
 
 def close(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,85 +78,95 @@ def close(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Tuning, "__init__", read_only)
 
 
+def unlockable(database: Path) -> Path:
+    """As open() for writing fails where the file system is read-only."""
+    lock_path(database).unlink(missing_ok=True)
+    lock_path(database).mkdir()
+    return lock_path(database)
+
+
+def test_a_full_disk_keeps_nothing_in_force(
+    here: LeaseContext, stack: Stack, leased: Transaction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here.journal.renew(leased.id, here.now_s() - 1)
+    with monkeypatch.context() as disk:
+        fill(disk)
+        with pytest.raises(JournalBehind, match="is back, but not in the journal: .*no space left"):
+            recover_due(here)
+        assert stack.rules == ONE
+    assert [one.why for one in recover_due(here)] == ["lease ended"], "once there is room again, the journal says so"
+    assert stack.rules == ONE and [one.status for one in here.journal.acts()] == [KEPT, UNDONE]
+
+
+def test_rollback_on_a_full_disk(
+    wanted: TuneCommand, stack: Stack, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as disk:
+        fill(disk)
+        disk.setattr(watchdog_process, "start", lambda lease_context, act: lease_context.journal.set_watchdog(act, ""))
+        code, _, message = wanted("rollback")
+        assert code == NOTHING and BEHIND in message
+    assert stack.rules == Rules() and wanted("rollback")[0] == DONE
+
+
 @pytest.mark.parametrize("locked", [True, False])
 def test_rollback_where_the_journal_cannot_be_opened(
-    wanted: TuneCommand, stack: Stack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, locked: bool
+    wanted: TuneCommand, stack: Stack, database: Path, monkeypatch: pytest.MonkeyPatch, locked: bool
 ) -> None:
     """A read-only disk: a kept transaction is undone only on request."""
-    wanted("apply", "--driver", "memory", "--keep")
-    path = tmp_path / "XDG_DATA_HOME" / "configtron" / "configtron.db"
     with monkeypatch.context() as disk:
         close(disk)
         disk.setattr(import_module("configtron.service.lease.roll_back"), "load", lambda *_: stack.driver)
         if not locked:
-            lock_path(path).unlink(missing_ok=True)
-            lock_path(path).mkdir()
+            unlockable(database)
         assert wanted("rollback", "--last")[0] == wanted("rollback", "--cgroup", "/elsewhere")[0] == USAGE
         assert stack.rules != Rules()
         for _ in range(2):
             code, _, message = wanted("rollback")
-            assert (
-                code == NOTHING
-                and "transaction 1 (memory): what stood before is back, but not in the journal" in message
-            )
+            assert code == NOTHING and f"transaction 1 (memory): {BEHIND}" in message
             assert stack.rules == Rules() and message.count("\n") == 1
     if not locked:
-        lock_path(path).rmdir()
+        lock_path(database).rmdir()
     assert wanted("rollback", "-f", "csv")[1].splitlines()[1:] == ["1,memory,kept,undone,rollback"]
 
 
 def test_who_cannot_sign_the_lock_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> int:
+    def full_disk(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "write", full)
+    monkeypatch.setattr(os, "write", full_disk)
     with exclusive_lock(tmp_path / "t.db"):
         pass
 
 
-def test_one_driver_that_fails_does_not_keep_others_in_force(wanted: TuneCommand, stack: Stack, tmp_path: Path) -> None:
-    wanted("apply", "--driver", "memory", "--keep")
-    with Tuning(tmp_path / "XDG_DATA_HOME" / "configtron" / "configtron.db") as book:
-        (act,) = book.acts()
-        book.put(replace(act, status=UNDONE))
-        book.begin(replace(act, driver="absent"))
-        book.begin(act)
-    code, out, message = wanted("rollback", "-f", "csv")
-    assert code == NOTHING and "transaction 2 (absent): no driver is called" in message
-    assert "3,memory,kept,undone" in out and stack.rules == Rules()
-
-
-def test_nor_where_the_journal_cannot_be_opened(
-    wanted: TuneCommand, stack: Stack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("readable", [True, False])
+def test_one_driver_that_fails_does_not_keep_others_in_force(
+    wanted: TuneCommand, stack: Stack, database: Path, monkeypatch: pytest.MonkeyPatch, readable: bool
 ) -> None:
-    wanted("apply", "--driver", "memory", "--keep")
-    with Tuning(tmp_path / "XDG_DATA_HOME" / "configtron" / "configtron.db") as book:
+    with Tuning(database) as book:
         (act,) = book.acts()
         book.put(replace(act, status=UNDONE))
         book.begin(replace(act, driver="absent"))
         book.begin(act)
-    close(monkeypatch)
-    code, _, message = wanted("rollback")
+    if not readable:
+        close(monkeypatch)
+    code, out, message = wanted("rollback", "-f", "csv")
     assert code == NOTHING and "transaction 2 (absent): no driver is called" in message and stack.rules == Rules()
-    assert "transaction 3 (memory): what stood before is back, but not in the journal" in message
+    assert "3,memory,kept,undone" in out if readable else f"transaction 3 (memory): {BEHIND}" in message
 
 
 @pytest.mark.parametrize("fault", ["damaged", "read-only"])
 def test_a_watchdog_whose_journal_fails_undoes_what_is_due(
-    here: LeaseContext, stack: Stack, monkeypatch: pytest.MonkeyPatch, fault: str
+    here: LeaseContext, stack: Stack, leased: Transaction, fault: str
 ) -> None:
-    enforced(here, ONE, 0.0, monkeypatch)
-    act = enforced(here, TWO, 60.0, monkeypatch)
-    act = replace(act, expires_s=here.now_s() - watchdog.OVERRUN_S)
+    act = replace(leased, expires_s=here.now_s() - watchdog.OVERRUN_S)
     path = here.journal.path
     if fault == "damaged":
         here.journal.close()
         path.write_bytes(b"no database\n" * 1000)
     else:
-        # As open() for writing fails where the file system is read-only.
         here.journal.renew(act.id, act.expires_s)
-        lock_path(path).unlink(missing_ok=True)
-        lock_path(path).mkdir()
+        unlockable(path)
     assert watchdog._watch(path, act) == DONE
     assert stack.rules == (Rules() if fault == "damaged" else ONE), "what was kept before comes back if it can be read"
 

@@ -11,16 +11,14 @@ from typing import Any
 import pytest
 
 from configtron.model.errors import DONE, REFUSED, USAGE
-from tests.support.memory_stack import Stack, stack
-from tests.support.tune_command import TuneCommand, tune, wanted
-
-__all__ = ["stack", "tune", "wanted"]
+from tests.support.memory_stack import Stack
+from tests.support.tune_command import TuneCommand
 
 Lines = list[dict[str, Any]]
 
 
 def edit(line: int, **fields: Any) -> Callable[[Lines], Lines]:
-    """A line with other fields; None takes one away."""
+    """A line with other fields; ... takes one away."""
 
     def edited(lines: Lines) -> Lines:
         changed = {**lines[line], **fields}
@@ -48,6 +46,7 @@ WRONG: list[tuple[str, Callable[[Lines], Lines], str]] = [
     ("no scope", edit(1, scope=None), "was edited"),
     ("another state", edit(1, state="now"), "was edited"),
     ("twice the first line", lambda lines: [lines[0], *lines], "line 2: an advice without scope"),
+    ("an empty line", lambda lines: [lines[0], {}], "line 2: an advice without"),
     ("no first line", lambda lines: lines[1:], "not a plan; make one"),
 ]
 
@@ -71,19 +70,24 @@ def test_errors_are_reported_with_their_line(
     assert "Error:" not in message.replace("configtron: ", "", 1) and not stack.rules.prefixes
 
 
-@pytest.mark.parametrize("text", ["{", "[" * 100_000, "null", "nan"])
-def test_text_that_is_no_json_is_reported(wanted: TuneCommand, stack: Stack, plan: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["", "{", "x", "[]", "[" * 100_000, "null", "nan"])
+def test_text_that_is_no_plan_is_reported(wanted: TuneCommand, stack: Stack, plan: Path, text: str) -> None:
     plan.write_text(text)
     code, _, message = wanted("apply", str(plan))
-    assert code == USAGE and message.startswith(f"configtron: {plan}: line 1: not ") and message.count("\n") == 1
+    assert code == USAGE and message.startswith(f"configtron: {plan}: ") and message.count("\n") == 1
+    assert "line 1: not " in message or text in ("", "[]")
 
 
-def test_what_is_not_due_is_left(wanted: TuneCommand, stack: Stack, plan: Path) -> None:
+def test_what_is_not_due_or_not_there_is_left_and_the_same_again_is_out_of_date(
+    wanted: TuneCommand, stack: Stack, plan: Path
+) -> None:
     lines = [json.loads(line) for line in plan.read_text().splitlines()]
     kept = [{**line, "state": "muted"} if line.get("scope") == "10.1.0.0/16" else line for line in lines]
-    plan.write_text("\n".join(map(json.dumps, kept)))
+    plan.write_text("\n".join(json.dumps(line) for line in kept if line.get("scope") != "default"))
     assert wanted("apply", str(plan))[0] == DONE
-    assert "10.1.0.0/16" not in stack.rules.prefixes and "2001:db8::/32" in stack.rules.prefixes
+    assert list(stack.rules.prefixes) == ["2001:db8::/32"] and not stack.rules.default
+    code, _, message = wanted("apply", str(plan))
+    assert code == REFUSED and "out of date" in message
 
 
 def test_a_table_marks_what_the_guard_refuses(wanted: TuneCommand, stack: Stack) -> None:

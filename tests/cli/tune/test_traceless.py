@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,10 +20,13 @@ KERNEL = [name for name in DRIVERS if name != "memory"]
 
 
 @pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Byte code is written by the first import of an installation: not by these."""
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    yield
+
+
+def written(log: Path) -> list[str]:
+    return list(writes(log.read_text(errors="replace").splitlines()))
 
 
 @pytest.mark.root
@@ -48,13 +50,11 @@ def test_plan_writes_nothing(driver: str, standing: bool, tmp_path: Path) -> Non
             book.close()
         assert done.returncode == 0, done.stderr
         assert done.stdout.count('"kind":"advice"') >= 1
-        found = list(writes((tmp_path / "log").read_text(errors="replace").splitlines()))
-        assert found == []
-        assert here.state() == before
+        assert written(tmp_path / "log") == [] and here.state() == before
         # The same eyes see what apply writes.
         # Kept: strace follows the watchdog too, which else would stay for the lease.
         traced(here.command("apply", *here.where, "--keep"), tmp_path / "log")
-        assert len(list(writes((tmp_path / "log").read_text(errors="replace").splitlines()))) > 3
+        assert len(written(tmp_path / "log")) > 3
         here.run("rollback")
 
 
@@ -63,7 +63,7 @@ def test_plan_makes_no_database(tmp_path: Path) -> None:
     database = tmp_path / "sub" / "tune.db"
     words = [sys.executable, "-m", "configtron", "--db", str(database), "tune", "plan", "--driver", "memory"]
     assert traced(words, tmp_path / "log").returncode == 0
-    assert list(writes((tmp_path / "log").read_text(errors="replace").splitlines())) == []
+    assert written(tmp_path / "log") == []
     assert os.listdir(tmp_path) == ["log"]
 
 

@@ -16,15 +16,22 @@ from configtron.model.errors import DONE, PRIVILEGE
 from configtron.tune.drivers.bpf import rights
 from tests.support import ROOT
 from tests.support.tune.aside import usable
-from tests.support.tune_command import TuneCommand, tune
+from tests.support.tune_command import TuneCommand
 from tests.support.waiting import PATIENCE_S
 
-__all__ = ["tune"]
 APART = ("unshare", "--user", "--map-root-user", "--net")
 
 
+def nothing_was_begun(database: Path) -> bool:
+    journal = sqlite3.connect(database)
+    try:
+        return bool(journal.execute("SELECT count(*) FROM act").fetchone() == (0,))
+    finally:
+        journal.close()
+
+
 @pytest.fixture
-def typed(tmp_path: Path) -> object:
+def typed(tmp_path: Path) -> TuneCommand:
     """Commands of `tune` as the root of a user namespace types them: exit code, output, messages."""
     if subprocess.run([*APART, "true"], capture_output=True).returncode:
         pytest.skip("this host makes no user namespaces")
@@ -38,8 +45,7 @@ def typed(tmp_path: Path) -> object:
     return run_tune
 
 
-def test_doctor_offers_no_knob_that_apply_could_not_set(typed: object) -> None:
-    assert callable(typed)
+def test_doctor_offers_no_knob_that_apply_could_not_set(typed: TuneCommand) -> None:
     _, out, _ = typed("doctor", "-f", "jsonl")
     (ebpf,) = [row for row in map(json.loads, out.splitlines()) if row["kind"] == "driver" and row["driver"] == "ebpf"]
     if os.geteuid() == 0:
@@ -48,21 +54,12 @@ def test_doctor_offers_no_knob_that_apply_could_not_set(typed: object) -> None:
 
 
 @pytest.mark.slow
-def test_apply_refuses_before_anything_is_written(typed: object, tmp_path: Path) -> None:
-    assert callable(typed)
+def test_apply_refuses_before_anything_is_written(typed: TuneCommand, tmp_path: Path) -> None:
     assert typed("profile", "set", "p", "initcwnd=20")[0] == DONE
     assert typed("prefix", "set", "192.0.2.0/24", "p")[0] == DONE
     code, _, message = typed("apply", "--driver", "ebpf", "--keep")
     assert (code, message.count("\n")) == (PRIVILEGE, 1) and message.startswith("configtron: driver ebpf: ")
-    journal = sqlite3.connect(tmp_path / "db")
-    assert journal.execute("SELECT count(*) FROM act").fetchone() == (0,)
-    journal.close()
-
-
-@pytest.mark.root
-def test_the_hosts_root_is_not_refused() -> None:
-    usable()
-    assert rights.lacking() == rights.tried() == ""
+    assert nothing_was_begun(tmp_path / "db")
 
 
 @pytest.mark.root
@@ -71,6 +68,7 @@ def test_a_load_that_only_trying_shows_is_found_out_before_anything_is_written(
 ) -> None:
     """A filter of system calls that lets bpf(2) ask and not load; a plan loads nothing, so it does not know."""
     usable()
+    assert rights.lacking() == rights.tried() == "", "the host's root is not refused"
     monkeypatch.setattr(rights, "tried", lambda: "the filter is in the way")
     lacks = {row["driver"]: row["missing"] for row in map(json.loads, tune("doctor", "-f", "jsonl")[1].splitlines())
              if row["kind"] == "driver"}  # fmt: skip
@@ -81,6 +79,4 @@ def test_a_load_that_only_trying_shows_is_found_out_before_anything_is_written(
     assert tune("plan", *where)[0] == DONE
     code, _, message = tune("apply", *where, "--keep")
     assert (code, message) == (PRIVILEGE, "configtron: the driver ebpf: the filter is in the way\n")
-    journal = sqlite3.connect(next(tmp_path.rglob("configtron.db")))
-    assert journal.execute("SELECT count(*) FROM act").fetchone() == (0,)
-    journal.close()
+    assert nothing_was_begun(next(tmp_path.rglob("configtron.db")))

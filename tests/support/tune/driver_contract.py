@@ -74,6 +74,18 @@ def a_profile_in_use_cannot_be_dropped(one: Subject) -> None:
     assert one.make().read() == one.rules
 
 
+def a_profile_that_is_not_there_cannot_be_given(one: Subject) -> None:
+    driver = one.apply()
+    before = one.state()
+    try:
+        driver.apply(Changes(default="absent"))
+    except BadInput as error:
+        assert "no profile is called 'absent'" in str(error)
+    else:
+        raise AssertionError("it was given")
+    assert one.make().read() == one.rules and one.state() == before
+
+
 def a_setting_out_of_reach_changes_nothing(one: Subject) -> None:
     driver = one.apply()
     before = one.state()
@@ -105,8 +117,8 @@ def revert_leaves_nothing_however_often(one: Subject) -> None:
 
 CHECKS = (
     rules_read_back_in_another_process, a_changed_profile_changes_all_its_prefixes, what_is_dropped_is_gone,
-    a_profile_in_use_cannot_be_dropped, a_setting_out_of_reach_changes_nothing, the_mark_changes_with_the_rules_alone,
-    revert_leaves_nothing_however_often,
+    a_profile_in_use_cannot_be_dropped, a_profile_that_is_not_there_cannot_be_given,
+    a_setting_out_of_reach_changes_nothing, the_mark_changes_with_the_rules_alone, revert_leaves_nothing_however_often,
 )  # fmt: skip
 
 

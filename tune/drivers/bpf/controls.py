@@ -19,7 +19,8 @@ from contextlib import closing, suppress
 from ctypes import byref, c_uint32
 
 from configtron.linux.libbpf import Map, Object, info, library
-from configtron.tune.drivers.bpf import layout, objects, reach
+from configtron.tune.drivers.bpf import layout, objects
+from configtron.tune.drivers.congestion_controls import REGISTERED
 
 # linux/bpf.h: BPF_MAP_TYPE_STRUCT_OPS, BPF_LINK_TYPE_CGROUP.
 _STRUCT_OPS, _OF_GROUP = 26, 3
@@ -33,7 +34,7 @@ _PROGRAM = "configtron"
 
 def registered() -> set[str]:
     """Return ours that the kernel has, whichever process registered them."""
-    there = reach.AVAILABLE.read_text().split() if reach.AVAILABLE.exists() else []
+    there = REGISTERED.read_text().split() if REGISTERED.exists() else []
     return set(there) & layout.WRAPPED.keys()
 
 

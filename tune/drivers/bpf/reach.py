@@ -9,7 +9,6 @@ anything: its type information, its congestion controls, the length of its tick.
 from __future__ import annotations
 
 import os
-import platform
 import re
 import time
 from collections.abc import Mapping
@@ -22,11 +21,11 @@ from configtron.model.errors import BadInput
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Reach
-from configtron.tune.drivers.bpf.layout import KEEPING, NAME_BYTES, PACED_UNBOUNDED, UNPACED, WRAPPED
+from configtron.tune.drivers import congestion_controls
+from configtron.tune.drivers.bpf.layout import KEEPING, NAME_BYTES, PACED_UNBOUNDED, UNPACED
 from configtron.tune.unsupported import UNSUPPORTED
 
 KERNEL_TYPES = Path("/sys/kernel/btf")
-AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 JIT = Path("/proc/sys/net/core/bpf_jit_enable")
 # Its resolution is one tick of the kernel's timers (linux/include/uapi/linux/time.h).
 _CLOCK_MONOTONIC_COARSE = 6
@@ -96,7 +95,7 @@ class Kernel:
 def kernel() -> Kernel:
     """Asked anew for the congestion controls, once in a process for what cannot change."""
     wrapped, iterates = _programs()
-    return Kernel(ticks_per_second(), _controls(), wrapped, iterates)
+    return Kernel(ticks_per_second(), congestion_controls.askable(), wrapped, iterates)
 
 
 def ticks_per_second() -> int:
@@ -184,15 +183,6 @@ def _no_struct_ops() -> str:
     return "this kernel lends no congestion control to BPF (it needs the JIT, and Linux 6.10 for bbr)"
 
 
-def _controls() -> tuple[str, ...]:
-    """Return what can be asked for: what is registered, and what the paper names that a module would bring."""
-    registered = AVAILABLE.read_text().split() if AVAILABLE.exists() else []
-    listing = Path("/lib/modules") / platform.release() / "modules.dep"
-    modules = set(re.findall(r"/tcp_(\w+)\.ko", listing.read_text())) if listing.exists() else set()
-    known = [str(name) for name in KNOBS["tcp_congestion_control"].values]
-    return tuple(sorted({*registered, *(modules & set(known))} - set(WRAPPED)))
-
-
 @cache
 def _programs() -> tuple[frozenset[str], bool]:
     """Return which of our programs the kernel's types would let in."""
@@ -201,7 +191,9 @@ def _programs() -> tuple[frozenset[str], bool]:
     types = point("btf__load_vmlinux_btf")
     try:
         iterates = _has(types, "bpf_iter__tcp", _STRUCT)
-        carries = _has(types, "bpf_struct_ops_tcp_congestion_ops", _STRUCT) and _jit()
+        # on, unless the file says otherwise; it exists in the first network namespace only
+        jit = not JIT.exists() or JIT.read_text().strip() != "0"
+        carries = _has(types, "bpf_struct_ops_tcp_congestion_ops", _STRUCT) and jit
         found = set()
         if carries and _has(types, "cubictcp_cwnd_event", _FUNC) and _has(types, "tcp_reno_undo_cwnd", _FUNC):
             found |= set(KEEPING.values())
@@ -224,11 +216,6 @@ def _has_bbr(types: int) -> bool:
         return _has(module, "bbr_main", _FUNC)
     finally:
         library().btf__free(module)
-
-
-def _jit() -> bool:
-    """On, unless the file says otherwise; it exists in the first network namespace only."""
-    return not JIT.exists() or JIT.read_text().strip() != "0"
 
 
 def _release() -> tuple[int, int]:

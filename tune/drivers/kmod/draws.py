@@ -124,7 +124,9 @@ class RecordReader:
         self.unpaired = 0
         device.begin_records(CAPACITY)
         # Behind that call, so that each connection is in the list, or its beginning in a record, or both.
-        self._earlier = {_ends_of(line): _begun_before(line) for line in listed()}
+        self._earlier = {
+            (line.family, line.client, line.port, line.client_port): _begun_before(line) for line in listed()
+        }
         self._is_listed = False
 
     def close(self) -> None:
@@ -254,10 +256,6 @@ def _ends(fields: Fields) -> Ends:
     assert isinstance(remote, bytes)
     remote = remote[:4] if family == AF_INET else remote
     return family, remote, _int(fields, "local_port"), _int(fields, "remote_port")
-
-
-def _ends_of(line: TcpLine) -> Ends:
-    return line.family, line.client, line.port, line.client_port
 
 
 def _begun_before(line: TcpLine) -> OpenRecord:

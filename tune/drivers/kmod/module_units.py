@@ -7,12 +7,9 @@ that can do more or less changes nothing here.
 
 from __future__ import annotations
 
-import platform
-import re
 import socket
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
-from pathlib import Path
 from struct import error
 
 from configtron.model.congestion import OF_TABLE1
@@ -20,12 +17,12 @@ from configtron.model.errors import BadInput
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Reach
+from configtron.tune.drivers.congestion_controls import askable
 from configtron.tune.drivers.kmod import abi
 from configtron.tune.drivers.kmod.abi import KEY_OF
 from configtron.tune.drivers.kmod.device import PREFIX, Parameter
 from configtron.tune.unsupported import UNSUPPORTED
 
-AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 US_PER_S = 1_000_000
 # The paper's names of the two qdiscs are how a socket sends: in one burst, or spread out.
 PACING: Mapping[str, int] = {"pfifo_fast": 0, "fq": 1}
@@ -121,7 +118,7 @@ def reaches(parameters: Iterable[Parameter]) -> dict[str, Reach]:
 def _reach(parameter: Parameter) -> Reach:
     knob = parameter.name
     if parameter.text:
-        values = tuple(name for name in controls() if name not in dict(CONTROLS_REFUSED))
+        values = tuple(name for name in askable() if name not in dict(CONTROLS_REFUSED))
         return Reach(knob, values=values, note=parameter.words, refused=CONTROLS_REFUSED)
     if knob == "pacing":
         return Reach(knob, values=tuple(PACING), note=parameter.words)
@@ -129,15 +126,6 @@ def _reach(parameter: Parameter) -> Reach:
         return Reach(knob, values=(0, 1), note=parameter.words)
     unit = US_PER_S if parameter.unit == "us" and KNOBS[knob].unit == "s" else 1
     return Reach(knob, least=parameter.least / unit, most=parameter.most / unit, note=parameter.words)
-
-
-def controls() -> tuple[str, ...]:
-    """What can be asked for: registered congestion controls, and of the paper's those that a module would bring."""
-    registered = AVAILABLE.read_text().split() if AVAILABLE.exists() else []
-    listing = Path("/lib/modules") / platform.release() / "modules.dep"
-    modules = set(re.findall(r"/tcp_(\w+)\.ko", listing.read_text())) if listing.exists() else set()
-    known = [str(name) for name in KNOBS["tcp_congestion_control"].values]
-    return tuple(sorted({*registered, *(modules & set(known))} - {"configtron"}))
 
 
 def checked(profile: Profile, able: Mapping[str, Reach]) -> dict[int, int | str]:
