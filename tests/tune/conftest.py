@@ -31,8 +31,9 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
         if reason := backend.available():
             pytest.skip(reason)
         module = module_for_guest(lambda line: print(line, file=sys.stderr))
-        found = in_guest(backend, tmp_path_factory.mktemp(program), f"{program}.py", str(module), *more)
-        assert (found.get("unload"), found.get("complaints", [])) == (0, [])
+        name, *words = program.split()
+        found = in_guest(backend, tmp_path_factory.mktemp(name), f"{name}.py", str(module), *words, *more)
+        assert (found["unload"], found["complaints"]) == (0, [])
         return found
 
     return ran

@@ -214,8 +214,10 @@ def test_who_came_to_a_named_listener_is_tuned_and_no_one_else() -> None:
 @pytest.mark.root
 def test_a_rollback_finds_what_no_journal_knows(tmp_path: Path) -> None:
     """A database that was lost: the choice of listeners is read from the kernel."""
-    seen = aside("status_of_plan.py", "unlisted", str(tmp_path / "db"))
-    assert seen == {"rows": [["ebpf", "unjournaled", "undone"]] * 2, "nothing left": True}
+    assert aside("status_of_plan.py", "unlisted", str(tmp_path / "db")) == {
+        "rows": [["ebpf", "unjournaled", "undone"]] * 2,
+        "nothing left": True,
+    }
 
 
 @pytest.mark.root

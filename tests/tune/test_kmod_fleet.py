@@ -21,7 +21,7 @@ def test_rows_of_page_loads_have_the_arm_that_the_module_drew(guest: Guest) -> N
     """IPv4, IPv6 and mapped clients, from the map's first moment on: each page once, as `model/draw.py` draws."""
     if reason := absent("nginx"):
         pytest.skip(reason)
-    seen = guest("kmod_fleet", "pages")
+    seen = guest("kmod_fleet pages")
     assert set(seen["wrong"].values()) == {0}, (seen["wrong"], seen["log"])
     assert seen["failed"] == [["tcp", True, ""]] * 3, "loads that never finished are failures of their client's arm"
     assert seen["rows"] == sum(seen["ways"].values()) + 3 and len(set(seen["ways"].values())) == 1
@@ -46,7 +46,7 @@ def test_a_load_on_a_re_tuned_connection_does_not_teach(guest: Guest, driver: st
 @pytest.mark.lab
 def test_connections_that_ended_teach_the_map_that_the_next_ones_resume_by(guest: Guest) -> None:
     """A prefix never seen gets the class of its round trip; a rollback puts the untouched stack back."""
-    found = guest("kmod_fleet", "strategies")
+    found = guest("kmod_fleet strategies")
     (profile,) = found["map"]["profiles"]
     assert found["map"]["prefixes"].keys() == {KNOWN} and found["map"]["classes"] == 1
     # 20 Mbit/s over 0.1 s and a buffer of 200 segments: 173 to 373

@@ -29,7 +29,7 @@ PLANTED = ROOT / "tests" / "support" / "kmod" / "planted"
 def schemes(guest: Guest, tmp_path_factory: pytest.TempPathFactory) -> Findings:
     tree = ensure_tree(lambda line: print(line, file=sys.stderr))
     built = make_module(PLANTED, tmp_path_factory.mktemp("planted") / "objects", tree, LAB.arch)
-    return guest("kmod_device", "schemes", *(str(path) for path in built if path.name == "replacing.ko"))
+    return guest("kmod_device schemes", *(str(path) for path in built if path.name == "replacing.ko"))
 
 
 @pytest.mark.proof
@@ -70,7 +70,7 @@ def test_timers(guest: Guest, name: str, seconds: float, within: float) -> None:
 
 def test_open_connections_of_a_prefix_get_another_profile_and_their_own_back(guest: Guest) -> None:
     """Congestion control, the module's profile, notsent_lowat, priority; other clients keep what they have."""
-    retuned = guest("kmod_driver", "retuned")
+    retuned = guest("kmod_driver retuned")
     near, far, none = ["vegas", "near", 5000, 0], ["bbr", "far", 0, 3], ["cubic", "", 0, 0]
     begun = {"changes": near, "changes too": near, "another prefix": near, "no prefix": none}
     assert retuned["begun"] == begun and retuned["text"] == "2 of 2 open connections re-tuned"
@@ -81,14 +81,14 @@ def test_open_connections_of_a_prefix_get_another_profile_and_their_own_back(gue
 @pytest.mark.parametrize("knob", EVERYTHING)
 def test_each_cell_is_read_back(guest: Guest, knob: str) -> None:
     """From the profile, from the socket and its options, and unlike what a socket without a profile has."""
-    cells = guest("kmod_device", "calls")["cells"]
+    cells = guest("kmod_device calls")["cells"]
     assert cells["profile's"][knob] == cells["socket"][knob] == EVERYTHING[knob] != cells["untouched"][knob]
     if knob in OPTIONS:  # TCP_NODELAY is the opposite of nagle
         assert cells["options"][knob] == (1 if knob == "nagle" else EVERYTHING[knob])
 
 
 def test_the_rest_is_refused_in_words(guest: Guest) -> None:
-    cells = guest("kmod_device", "calls")["cells"]
+    cells = guest("kmod_device calls")["cells"]
     reported = {name: (settable, words) for name, settable, words in cells["parameters"]}
     assert list(reported) == list(KEYS.values()) and OPTIONS and set(OPTIONS) <= EVERYTHING.keys()
     assert {name for name, (settable, _) in reported.items() if settable} == EVERYTHING.keys()
@@ -99,7 +99,7 @@ def test_the_rest_is_refused_in_words(guest: Guest) -> None:
 def test_the_drivers_table_is_the_modules(guest: Guest) -> None:
     """On this kernel, where everything can be set; of congestion controls there are those that it has."""
     table = {knob: [list(reach.values), reach.least, reach.most, reach.note] for knob, reach in REACHES.items()}
-    reported = dict(guest("kmod_device", "calls")["cells"]["reaches"])
+    reported = dict(guest("kmod_device calls")["cells"]["reaches"])
     controls = set(reported["tcp_congestion_control"][0])
     assert {"bbr", "cubic", "reno", "vegas", "westwood"} <= controls and "dctcp" not in controls
     table["tcp_congestion_control"][0] = reported["tcp_congestion_control"][0]
@@ -121,11 +121,11 @@ def test_the_drivers_table_is_the_modules(guest: Guest) -> None:
     ],
 )  # fmt: skip
 def test_refusals(guest: Guest, what: str, error: str) -> None:
-    assert guest("kmod_device", "calls")["refusals"][what] == error
+    assert guest("kmod_device calls")["refusals"][what] == error
 
 
 def test_every_call_asks_for_the_capability(guest: Guest) -> None:
-    found = dict(guest("kmod_device", "calls")["unprivileged"])
+    found = dict(guest("kmod_device calls")["unprivileged"])
     assert found == {"open": "EACCES", **dict.fromkeys([*CALLS, "read"], "EPERM")}
 
 
@@ -160,12 +160,12 @@ LIVES = {
     ],
 )  # fmt: skip
 def test_found_exactly(guest: Guest, program: str, what: str, expected: object) -> None:
-    assert guest(*program.split())[what] == expected
+    assert guest(program)[what] == expected
 
 
 def test_records(guest: Guest) -> None:
     """A reader that keeps four of five is informed of the fifth when it reads on."""
-    records = guest("kmod_device", "calls")["records"]
+    records = guest("kmod_device calls")["records"]
     assert records["remotes"] == [f"10.5.0.{last}" for last in range(1, 5)]
     assert (records["lost"], records["left"], records["status"]) == ([0, 0, 0, 0, 1], [1], 1)
     assert records["again"] == "EEXIST" and records["woken"]
@@ -178,9 +178,9 @@ def test_records(guest: Guest) -> None:
 
 
 def test_counters_balance_after_churn_and_a_watcher_sees_a_change_without_reading(guest: Guest) -> None:
-    balance = guest("kmod_device", "lives")["balance"]
+    balance = guest("kmod_device lives")["balance"]
     assert sum(opened for opened, _ in balance) > 1000 and all(opened == closed for opened, closed in balance)
-    assert guest("kmod_device", "lives")["generation"]["seen"] == [0, 1, 0]
+    assert guest("kmod_device lives")["generation"]["seen"] == [0, 1, 0]
 
 
 def test_what_needs_ecn_is_refused_by_name(schemes: Findings) -> None:
@@ -225,7 +225,7 @@ def test_no_one_waits_for_modprobe_but_who_asked_and_a_repeated_synack_keeps_its
 def test_a_flush_is_killed_and_others_change_the_tables_while_one_runs(guest: Guest) -> None:
     """What is left is in the table, in the count of the profile and in that of the namespace; the next flush has it.
     In real time: in virtual time nothing interrupts a call that computes."""
-    flush = guest("kmod_device", "flush", virtual_time=False)
+    flush = guest("kmod_device flush", virtual_time=False)
     left, dumped, counted, removed, after = flush["killed"]
     assert 0 < left < flush["prefixes"] and left == dumped == counted == removed and after == 0
     meanwhile = flush["meanwhile"]
@@ -234,7 +234,7 @@ def test_a_flush_is_killed_and_others_change_the_tables_while_one_runs(guest: Gu
 
 
 def test_the_driver_with_and_without_the_module(guest: Guest) -> None:
-    rules = guest("kmod_driver", "rules")
+    rules = guest("kmod_driver rules")
     missing, nothing, mark = rules["absent"]
     assert "make kmod" in missing and nothing and mark == "nothing"
     assert rules["able"][:2] == ["", len(EVERYTHING)] and "no network namespace" in rules["able"][2]
@@ -244,14 +244,14 @@ def test_the_driver_with_and_without_the_module(guest: Guest) -> None:
 
 
 def test_the_driver_refuses_before_it_writes(guest: Guest) -> None:
-    refusals = dict(guest("kmod_driver", "rules")["refusals"])
+    refusals = dict(guest("kmod_driver rules")["refusals"])
     assert refusals.pop("unchanged") == "True"
     assert all(words.startswith("BadInput: ") for words in refusals.values())
     assert "still has 2 prefixes" in refusals["used"]
 
 
 def test_what_the_kernel_refuses_names_the_next_step(guest: Guest) -> None:
-    steps = guest("kmod_driver", "rules")["next steps"]
+    steps = guest("kmod_driver rules")["next steps"]
     assert "the module speaks version 4, we 5; take its rules back" in steps["other version"]
     assert all(word in steps["other version"] for word in ("tune rollback", "rmmod configtron", "make kmod", "insmod"))
     allowed = "net.ipv4.tcp_allowed_congestion_control"
@@ -265,7 +265,7 @@ def test_what_the_kernel_refuses_names_the_next_step(guest: Guest) -> None:
 
 def test_rules_for_some_ports_leave_the_others_alone(guest: Guest) -> None:
     """A default does not reach sshd; nor does a driver for every port take these rules for its own."""
-    found = guest("kmod_driver", "rules")["listened"]
+    found = guest("kmod_driver rules")["listened"]
     assert found["windows"] == [40, 10] and found["read"] == [1, 0, 1, []] and found["found"] == "80"
     assert "are for local ports 80" in found["refused"] and found["still"] == 1
     assert found["left"] == [0, [], "reno"] and "not addresses" in found["addresses"]
@@ -273,7 +273,7 @@ def test_rules_for_some_ports_leave_the_others_alone(guest: Guest) -> None:
 
 def test_open_connections_are_moved_when_asked_to(guest: Guest) -> None:
     """Of any process; not those this host opened, nor those without a profile; unaccepted ones are counted."""
-    moves = guest("kmod_driver", "moves")
+    moves = guest("kmod_driver moves")
     assert (moves["mover"], moves["nothing in force"]) == (True, [0, 0])
     ended = {"ended": ""}
     assert moves["untouched"] == dict.fromkeys(moves["untouched"], "cubic") | ended
@@ -291,7 +291,7 @@ def test_open_connections_are_moved_when_asked_to(guest: Guest) -> None:
 
 def test_the_module_draws_what_python_draws(guest: Guest) -> None:
     """IPv4, mapped and IPv6 clients, two epochs: each one's first window and both of its records."""
-    epochs = guest("kmod_driver", "plans")["epochs"]
+    epochs = guest("kmod_driver plans")["epochs"]
     for number in ("7", "8"):
         assert epochs[number]["wrong"] == []
         counts = epochs[number]["counts"]
@@ -301,13 +301,13 @@ def test_the_module_draws_what_python_draws(guest: Guest) -> None:
 
 
 def test_a_lease_without_renewal_ends(guest: Guest) -> None:
-    lease = guest("kmod_driver", "plans")["lease"]
+    lease = guest("kmod_driver plans")["lease"]
     assert lease["others"] == [] and lease["renewed"]
     assert 4.0 < lease["last tuned"] <= 5.1 and 5.0 <= lease["first plain"] < 5.7
 
 
 def test_a_close_record_says_how_it_ended(guest: Guest) -> None:
-    closing = guest("kmod_driver", "plans")["closing"]
+    closing = guest("kmod_driver plans")["closing"]
     assert {way: record["ending"] for way, record in closing.items()} == {
         "fins": "closed", "server first": "closed", "reset": "reset", "reset, read": "reset", "abort": "aborted",
     }  # fmt: skip
@@ -319,7 +319,7 @@ def test_a_close_record_says_how_it_ended(guest: Guest) -> None:
 
 
 def test_plans_that_do_not_hold_together_are_refused(guest: Guest) -> None:
-    plans = guest("kmod_driver", "plans")
+    plans = guest("kmod_driver plans")
     refusals = plans["refusals"]
     assert all("change only with the epoch" in refusals[f"other {what}"] for what in ("mixes", "holdback", "bands"))
     assert refusals["same again"] == ""

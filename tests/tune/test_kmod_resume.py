@@ -50,7 +50,7 @@ class Row(NamedTuple):
 
 @pytest.fixture(scope="module")
 def found(guest: Callable[..., Findings]) -> Findings:
-    reported = guest("kmod_resume", "paths")
+    reported = guest("kmod_resume paths")
     assert tuple(reported["names"]) == Row._fields
     return reported
 
@@ -195,7 +195,7 @@ JUMP = int(RIGHT.settings["resume_cwnd"]) // 2
 
 @pytest.fixture(scope="module")
 def other(guest: Callable[..., Findings]) -> Findings:
-    return guest("kmod_resume", "ways")
+    return guest("kmod_resume ways")
 
 
 def outcome(one: Findings) -> tuple[int, int, int]:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Programs of the tests of tune that run in namespaces or guests of their own, and two hosts to run them on."""
+"""Faults beneath a fleet of real processes, planted in namespaces or guests of their own."""

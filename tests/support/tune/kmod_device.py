@@ -38,7 +38,7 @@ from configtron.tune.drivers.kmod import abi
 from configtron.tune.drivers.kmod.abi import FLAGS, KEY_OF
 from configtron.tune.drivers.kmod.device import Device
 from configtron.tune.drivers.kmod.kmod_driver import CONTROL, DEFAULT_CONTROL, KmodDriver
-from configtron.tune.drivers.kmod.module_units import AVAILABLE, KNOB_OF, packed, reaches
+from configtron.tune.drivers.kmod.module_units import KNOB_OF, packed, reaches
 from tests.support.kmod.schemes import references
 from tests.support.tune.kmod_net import (
     PORT4,
@@ -466,7 +466,9 @@ def needs_ecn(opened: Device) -> dict[str, Any]:
     opened.delete_profile(made)
     found["driver"] = refused(("tcp_congestion_control", "dctcp"))
     # a namespace other than the first may choose among these only
-    Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").write_text(AVAILABLE.read_text())
+    ipv4 = Path("/proc/sys/net/ipv4")
+    available = (ipv4 / "tcp_available_congestion_control").read_text()
+    (ipv4 / "tcp_allowed_congestion_control").write_text(available)
     default("dctcp")
     before = opened.status()["prefixes"], opened.profiles()
     found |= {"default": refused(), "default stays": default_of("s")}
