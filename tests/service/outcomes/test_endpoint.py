@@ -23,7 +23,6 @@ from configtron.intake.receiving.log_socket import LogSocket, short_queue
 from configtron.linux.sock_diag import DiagSocket
 from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.errors import Missing
-from tests.support.faults.rows import write_row
 from tests.support.pageloads import opened, token
 from tests.support.running_outcomes import RunningOutcomes, running_outcomes
 from tests.support.waiting import PATIENCE_S, until
@@ -133,8 +132,6 @@ def test_forged_beacons_from_ten_thousand_addresses_cost_no_honest_one(outcomes:
     addresses = [f"10.{rng.randrange(256)}.{rng.randrange(256)}.{rng.randrange(1, 255)}" for _ in range(ADDRESSES)]
     sent = flooded(outcomes, lambda number: addresses[number % ADDRESSES])
     assert outcomes.counts()["beacons"] == sent + HONEST
-    end = f"all {HONEST} honest page loads meanwhile are rows; the others are counted as `unknown-token` and `overflow`"
-    write_row(f"{sent / SECONDS:.0f} forged beacons a second from {ADDRESSES} addresses", end, "")
 
 
 def test_rows_that_have_not_settled_are_handed_out_at_the_end(tmp_path: Path) -> None:

@@ -117,10 +117,6 @@ class RealFleet:
         words = ["ip", "-netns", self._tune[-1], "-o", "route", "show", "table", str(TABLE)]
         return subprocess.run(words, capture_output=True, text=True).stdout.count(" initcwnd 20")
 
-    def shown(self, line: str) -> str:
-        """Return a line without the test's own folder."""
-        return line.replace(str(self.folder), "/var/lib")
-
     def lines(self, words: str, name: str = "agent") -> list[str]:
         """Return the lines of a log that have these words."""
         return [line for line in self.log(name).splitlines() if words in line]

@@ -19,7 +19,6 @@ from configtron.model.errors import PRIVILEGE
 from tests.support import ROOT
 from tests.support.faults.drawn_clients import CLIENTS, DEFAULT, WINDOWS
 from tests.support.faults.power_cut import ROWS, SENT
-from tests.support.faults.rows import write_row
 from tests.support.tune.aside import aside
 from tests.support.tune.in_guest import in_guest
 from tests.support.waiting import GUEST_S, until
@@ -38,12 +37,6 @@ def module() -> Path:
 
 # ---- other programs
 
-# s within which a change is noticed; on a busy machine.
-NOTICED_S = 15.0
-END = (
-    "one place is frozen, new connections have Default; after `tune unfreeze` all 100 000 prefixes are back in {:.1f} s"
-)
-
 
 def check(seen: dict[str, Any], driver: str) -> None:
     assert (seen["before"], seen["after"], seen["later"], seen["end"]) == (20, 10, 10, 10)
@@ -61,8 +54,6 @@ def check(seen: dict[str, Any], driver: str) -> None:
 def test_a_program_that_is_detached_or_unpinned_stays_so(how: str) -> None:
     seen = aside("foreign_changes.py", "ebpf", how, folder=HERE)
     check(seen, "ebpf")
-    fault = {"detached": "eBPF program detached by another program", "removed": "eBPF pins removed by another program"}
-    write_row(fault[how], END.format(seen["back_s"]), seen["lines"][0], seen["noticed_s"], NOTICED_S)
 
 
 @pytest.mark.lab
@@ -70,8 +61,6 @@ def test_tables_of_the_module_that_are_emptied_stay_so(tmp_path: Path, module: P
     seen = in_guest(UmlVirtual(), tmp_path, "foreign_changes.py", "kmod", str(module), of="faults")
     check(seen, "kmod")
     assert (seen["unload"], seen["complaints"]) == (0, [])
-    write_row("kmod's tables emptied by another program", END.format(seen["back_s"]), seen["lines"][0],
-              seen["noticed_s"], NOTICED_S)  # fmt: skip
 
 
 # ---- other releases
@@ -94,8 +83,6 @@ def test_objects_that_another_release_left_pinned_are_replaced(tmp_path: Path) -
     assert (seen["before"], seen["after"], seen["later"], seen["end"]) == (20, 20, 20, 10)
     assert len(seen["pins"]) == len(seen["now"]) == 1 and seen["pins"] != seen["now"] and not seen["left"]
     (line,) = [line for line in seen["log"].splitlines() if "kept by its former start" in line]
-    write_row("another release's BPF objects left pinned", "they are replaced by this release's when the agent puts its"
-              " map in force; none is left at its end", line, seen["back_s"])  # fmt: skip
 
 
 @pytest.mark.lab
@@ -106,8 +93,6 @@ def test_a_module_of_another_version_is_refused_by_an_agent(tmp_path: Path, modu
     (line,) = seen["log"].splitlines()
     assert seen["code"] == PRIVILEGE and "the module speaks version" in line and "we 99" in line
     assert (seen["unload"], seen["complaints"]) == (0, [])
-    end = "the agent ends, exit code 5; what an agent before it had in force ends with its lease"
-    write_row("module of another version than the agent's", end, line, seen["default_s"], 30.0)
 
 
 # ---- power and clocks
@@ -157,7 +142,6 @@ def test_a_power_cut_in_mid_epoch(tmp_path: Path, module: Path) -> None:
     (line,) = [line for line in after["log"].splitlines() if "kept by its former start" in line]
     end = "Default applies until the agent has started; then each client has the arm that it had;"
     end += f" {ROWS} rows that waited, and {SENT} that were sent, are stored once"
-    write_row("power cut of manager's and agent's host in mid-epoch", end, line, after["stored_s"])
 
 
 @pytest.mark.lab
@@ -179,6 +163,3 @@ def test_steps_of_the_wall_clock(tmp_path: Path, module: Path) -> None:
             f"{step['by_s']:+d} s" in line for step, line in zip(seen["steps"], lines, strict=True)
         )
     assert (seen["unload"], seen["complaints"]) == (0, [])
-    write_row("wall clock of manager's and agent's host stepped by +1 h, -1 h, +1 day in mid-epoch", "the epoch of the"
-              " new time is drawn from, that of the old one again after the step back; the lease goes on; 5000 rows are"
-              " stored once", seen["lines"][0], 3.0)  # fmt: skip
