@@ -88,6 +88,7 @@ def test_csv_and_table_have_a_row_for_each_region(found: RegionComparison) -> No
     assert [(row["knob"], row["region"]) for row in rows[:4]] == [("icw", r) for r in ("*", "na", "eu", "as")]
     anywhere, here, europe, asia = rows[:4]
     assert (anywhere["compared"], anywhere["differs"], anywhere["example"]) == ("3", "2", "a.example")
+    assert (anywhere["same"], anywhere["undetermined"], anywhere["mixed"]) == ("1", "1", "1")
     assert (here["values"], here["compared"]) == ("[[10,2],[24,1]]", "")
     assert (europe["same"], europe["differs"], europe["undetermined"]) == ("2", "1", "1")
     assert (asia["differs"], asia["share"]) == ("2", "0.666667")

@@ -18,21 +18,24 @@ from jsonschema import Draft202012Validator
 from configtron import report
 from configtron.cli.outermost import run as command
 from configtron.db.store import Store
+from configtron.fingerprint.diversity import DIFFERS, SAME
 from configtron.fingerprint.features import Sighting
 from configtron.model.errors import DONE, BadInput
 from configtron.model.nouns import Context
-from configtron.model.records import result_from_json
+from configtron.model.records import canonical, result_from_json
 from configtron.model.repeats import Verdict
 from configtron.model.samples import Kept
 from configtron.report.cells import write_cells
+from configtron.report.changes import VerdictChange, write_changes
 from configtron.report.contexts import TABLE, SightingWriter, closing, summed
 from configtron.report.files import opened
 from configtron.report.lines import write_results
 from configtron.report.rendering import render
+from configtron.report.replay_results import SCHEMA, Played, differences, write
 from configtron.report.rows import WIDEST, aligned, emit
 from configtron.report.target_results import found_in
 from tests.support import ROOT
-from tests.support.sample_results import VANTAGES, run
+from tests.support.sample_results import VANTAGES, reading, run
 
 Rows = list[dict[str, Any]]
 FORMS = ("jsonl", "csv", "table")
@@ -194,6 +197,36 @@ def test_a_line_for_people() -> None:
     counts = {"frames": 9, "tcp": 8, "connections": 2, "dropped-by-capture": 3, "udp": 1}
     assert summed("live", counts) == "9 frames, 8 tcp, 2 connections; 1 udp; 3 dropped"
     assert summed("socket", {"connections": 2}) == "2 connections reported; 0 dropped"
+
+
+# Verdicts that differ between two runs; probes that were played again.
+
+
+def test_changes() -> None:
+    sides = reading("icw", 10), reading("icw", 4, "L")
+    changes = [VerdictChange("a", "na", knob, outcome, *sides)
+               for knob, outcome in (("icw", DIFFERS), ("rwin", DIFFERS), ("tfo", SAME))]  # fmt: skip
+    found = {form: written(lambda out, f=form: write_changes(changes, f, out, ("icw", "tfo"))) for form in FORMS}  # type: ignore[misc]
+    (line,) = of_json(found["jsonl"])
+    assert (line["schema"], line["knob"], line["before"]["value"]) == ("configtron.diff/1", "icw", 10)
+    assert list(of_csv(found["csv"])[0].values()) == ["a", "na", "icw", "10", "C", ">= 4", "L"]
+    assert found["table"] == "a\tna\ticw\t10 -> >= 4\n"
+    assert write_changes(changes, "table", io.StringIO()) == {DIFFERS: 2, SAME: 1}
+
+
+def test_replays_differ_by_fields_and_readings() -> None:
+    readings = [{"knob": "icw", "value": n} for n in (10, 10)]
+    before, after = (canonical({"ending": "done", "observations": [readings[0], more]}) for more in (
+        readings[1], {"knob": "icw", "value": 4}))  # fmt: skip
+    (one,) = differences(before, after)
+    assert (one.name, one.replayed) == ("icw.2", '{"knob":"icw","value":4}')
+    played = [Played("f", "t", "icw", "differs", (one,)), Played("f", "u", "rto", "diverged", (), "why")]
+    found = {form: written(lambda out, f=form: write(f, played, out, color=False)) for form in FORMS}  # type: ignore[misc]
+    first, second = of_json(found["jsonl"])
+    assert (first["schema"], first["differences"][0]["name"], second["message"]) == (SCHEMA, "icw.2", "why")
+    assert "message" not in first and "differences" not in second
+    assert [(row["name"], row["replayed"]) for row in of_csv(found["csv"])] == [("icw.2", one.replayed), ("", "why")]
+    assert f"  + {one.replayed}" in found["table"] and "f: u: diverged\n  why" in found["table"]
 
 
 # Rows of any command.
