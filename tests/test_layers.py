@@ -179,9 +179,9 @@ LENDERS = frozenset(
     fingerprint.capture.test_reading fingerprint.passive.test_foreign fingerprint.passive.test_fuzz
     fingerprint.passive.test_fuzzer lab.test_campaign lab.test_world lab.testbed.test_kept_connections
     lab.testbed.test_measure lab.testbed.test_pages lab.testbed.test_realism learner.test_initial_classes
-    learner.test_damage learner.test_split_test learner.test_logged learner.test_relevance learner.test_value
+    learner.test_damage learner.test_logged learner.test_relevance
     probe.test_options probe.wire.test_flow probe.wire.test_live probe.wire.test_stream probe.wire.test_tls
-    report.page.test_markup studies.test_search test_clock test_packaging test_reasons tune.test_ebpf
+    report.page.test_markup test_clock test_packaging test_reasons tune.test_ebpf
     tune.test_route_table
 """.split()
 )
