@@ -165,9 +165,8 @@ LENDERS = frozenset(
     cli.learn.test_import_logs cli.test_learn_measure fingerprint.capture.test_reading
     fingerprint.passive.test_foreign fingerprint.passive.test_fuzz lab.test_campaign lab.test_world
     lab.testbed.test_kept_connections lab.testbed.test_measure lab.testbed.test_pages lab.testbed.test_realism
-    learner.test_damage learner.test_forged_traffic learner.test_initial_classes learner.test_logged
-    learner.test_relevance report.page.test_markup test_clock test_packaging test_reasons tune.test_ebpf
-    tune.test_route_table
+    learner.test_damage learner.test_initial_classes learner.test_logged learner.test_relevance
+    report.page.test_markup test_clock test_packaging test_reasons tune.test_ebpf tune.test_route_table
   """.split()
 )
 

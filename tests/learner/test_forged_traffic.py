@@ -13,27 +13,12 @@ from configtron.learner.initial.censored_hierarchy import WindowModel
 from configtron.learner.initial.end_states import EndStates, checked, joined, of_rows, placed
 from configtron.learner.initial.half_quantile import QUANTILE
 from configtron.learner.initial.teaching import MOST_WEIGHT, weights_of
+from tests.support.window_worlds import world
 
 # Shares by which forged traffic may move windows: of other networks, of the seven others in the forger's own, and of a
 # prefix never seen there.
 OTHERS, BESIDE, NEVER_SEEN = 0.07, 0.12, 0.20
 FORGER, NETWORK = "10.3.2.0/24", "10.3."
-
-
-def world(count: int, seed: int) -> tuple[EndStates, Floats]:
-    """Connections of 12 networks with 8 prefixes each that see their path's window, or less where they end before:
-    rows, and the true windows, log-normal by network (0.8), prefix (0.4) and connection (0.2)."""
-    rng = np.random.default_rng(seed)
-    paths = 4.0 + 0.8 * rng.standard_normal(12)[:, None] + 0.4 * rng.standard_normal((12, 8))
-    which = rng.integers(12, size=count), rng.integers(8, size=count)
-    true = np.exp(paths[which] + 0.2 * rng.standard_normal(count))
-    # what the transfer's size lets a window grow to
-    most = np.exp(3.6 + 0.8 * rng.standard_normal(count))
-    return of_rows([
-        {"prefix": f"10.{a}.{b}.0/24", "at_s": 1.7e9 + 777.0 * at, "max_cwnd": float(min(true[at], most[at])),
-         "bound": bool(most[at] < true[at])}
-        for at, (a, b) in enumerate(zip(*which, strict=True))
-    ]), true  # fmt: skip
 
 
 # Connections of one window: whether that is a lower bound, how many, seconds apart; a day apart is its same hour.

@@ -35,7 +35,7 @@ from configtron.learner.initial.teaching import weights_of
 from configtron.learner.state import decode, encode
 from configtron.model.draw import Key, Plan, propensity
 from configtron.model.errors import BadInput
-from tests.learner.test_forged_traffic import world
+from tests.support.window_worlds import world
 
 NAN = float("nan")
 

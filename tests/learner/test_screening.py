@@ -135,3 +135,7 @@ def test_an_outage_drops_nothing_and_a_dropped_one_returns_by_later_loads() -> N
     while changed and taken < 20 and screen.out().any():
         changed = screened(screen, offsets, purse(np.inf), loads_of([0.0] * 20), default)[1]
     assert not screen.out().any()
+    usual = loads_of([0.0, 0.5] * 20)
+    usual.configuration[:] = default
+    screened(screen, offsets, purse(np.inf), usual, default)
+    assert 0.0 <= screen.level[2] ** 2 <= screen.level[3] < 1.0, "a mean and a mean square of Default's own costs"
