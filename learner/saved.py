@@ -118,7 +118,7 @@ def classes_in(text: str) -> tuple[int, int]:
 
 def set_aside_in(text: str) -> dict[str, int]:
     """Return the counts that the policy of that state leaves out of its classes, by reason
-    (`clients.QUARANTINE_REASONS`): outcomes, and prefixes as they stand; {} for a policy without quarantine. Errors:
+    (`clients.py`): outcomes, and prefixes as they stand; {} for a policy without quarantine. Errors:
     `BadInput`."""
     own = _own(decode(text))
     known = own.get("clients_")

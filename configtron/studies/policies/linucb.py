@@ -52,7 +52,7 @@ class LinUcb(TablePolicy):
         mean, candidates = model.mean(), self.model.candidates_
         drawn = model.draws(DRAWS, self.rng, 1.0, candidates)
         hopeful = mean[:, candidates] - self.width * drawn.std(axis=1)
-        hopeful = self.table.only_allowed(mean[:, candidates], hopeful, candidates)
+        hopeful = self.only_allowed(mean[:, candidates], hopeful, candidates)
         picks = candidates[hopeful.argmin(axis=1)]
         expected = np.exp(mean[np.arange(self.cells.rows), picks] + model.levels())
         return always(picks, "linucb", self.grid.default, expected)
