@@ -41,12 +41,12 @@ from configtron.learner import PREFERRED
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
 from configtron.learner.policies.default import Static
 from configtron.learner.table_policy import TablePolicy
-from configtron.learner.templates import templates
 from configtron.learner.value import Estimate, clusters_of, models_of, value
 from configtron.model.tensor import Tensor
 from configtron.studies.sim.analytic import analytic, mis_specified
 from configtron.studies.sim.noise import Noise
 from configtron.studies.sim.sessions import Arrivals, Sessions, drawn
+from configtron.studies.starts import templates
 
 CLAIM_HELD, CLAIM_GIVEN = 0.90, 0.50
 TRUTH_SESSIONS, LEARNED_SESSIONS, TEMPLATES = 72_000, 6_000, 32

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from configtron.learner.engines import ENGINES, GRID
-    from configtron.learner.policy_row import PolicyRow
     from configtron.learner.registry import POLICIES, PREFERRED, policy, row_of, untaken
     from configtron.learner.setting import Setting
-    from configtron.learner.table_policy import TablePolicy
+    from configtron.learner.table_policy import PolicyRow, TablePolicy
 
 __all__ = [
     "ENGINES",
@@ -30,9 +29,8 @@ __all__ = [
 _MODULES = {
     **dict.fromkeys(("ENGINES", "GRID"), "engines"),
     **dict.fromkeys(("POLICIES", "PREFERRED", "policy", "row_of", "untaken"), "registry"),
-    "PolicyRow": "policy_row",
+    **dict.fromkeys(("PolicyRow", "TablePolicy"), "table_policy"),
     "Setting": "setting",
-    "TablePolicy": "table_policy",
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from configtron.learner.columns import Codes
-from configtron.learner.engines.suggestion import Engine
+from configtron.learner.engines import Engine
 from configtron.learner.parts import Partition
 from configtron.learner.searches import Searches, Stop, advance, joined_searches, started
 from configtron.learner.state import check_codes, check_shapes, read
@@ -66,7 +66,6 @@ class CellSearch:
         return int(np.isfinite(self.searches_.gain).sum())
 
     def state(self) -> CellSearchState:
-        """Return the state to save."""
         return CellSearchState(self.searches_)
 
     def load(self, saved: dict[str, Any]) -> None:

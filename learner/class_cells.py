@@ -101,25 +101,20 @@ class ClassCells:
 
     @property
     def class_ids(self) -> tuple[str, ...]:
-        """Network classes by name."""
         return self.classes_.ids
 
     def where(self, contexts: Contexts) -> tuple[Codes, Codes]:
-        """Return (cell, network class), (n,) each, -1 where a feature is unknown."""
         network = self.classes_.of(contexts)
         return self.row_of(network, contexts), network
 
     def row_of(self, network: Codes, contexts: Contexts) -> Codes:
-        """Return the cells (n,) of contexts in these classes (n,)."""
         row = network * (len(self.sites) + 1) + site_codes(contexts, self.sites)
         return np.where(network < 0, -1, row)
 
     def points(self, contexts: Contexts) -> Floats:
-        """Return where the classes see contexts, (n, 3 + axes)."""
         return self.classes_.points(contexts)
 
     def class_of_row(self) -> Codes:
-        """Return the network class of each cell, (rows,)."""
         return np.repeat(np.arange(len(self.classes_)), len(self.sites) + 1)
 
     def noise_ln(self) -> float:
@@ -129,7 +124,6 @@ class ClassCells:
         return self._noise[1]
 
     def allowed(self, bound: DamageBound) -> Mask:
-        """Return (classes, configurations) whether a bound on damage lets a class have a configuration."""
         return bound.allowed(self.classes_)
 
     def take(self, seen: OutcomeColumns, updates: int, move: Move | None = None) -> OutcomeColumns:
@@ -183,11 +177,9 @@ class ClassCells:
         return replace(seen, row=row, network=network)
 
     def state(self) -> ClassCellsState:
-        """Return the state to save."""
         return ClassCellsState(self.classes_, self.recent_, self.tally_, self.parted_, self.splits_)
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Take over a saved state. Errors: `BadInput` where it does not fit."""
         state, width = read(ClassCellsState, saved), self.tally_.count.shape[1]
         rows = len(state.classes_) * (len(self.sites) + 1)
         check_shapes("tally_", (rows, width), state.tally_.count, state.tally_.total, state.tally_.square)

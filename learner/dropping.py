@@ -104,7 +104,6 @@ class Dropping:
         return [(int(k), names[g], int(found[g, k])) for g, k in zip(*np.nonzero(found), strict=True)]
 
     def state(self) -> DroppingState:
-        """Return the state to save."""
         return DroppingState(self.screen_, self.offsets_, self.purse_)
 
     def load(self, saved: dict[str, Any]) -> None:

@@ -39,7 +39,7 @@ from configtron.model.bounds import check_number
 from configtron.model.draw import Mix
 from configtron.model.errors import BadInput
 from configtron.model.fleet import WHOLE, Band, FleetMap
-from configtron.model.nouns import Context, Profile
+from configtron.model.nouns import Profile
 
 # Ends of the bands, us: wide, so that two connections of a page mostly fall into one; the last one has no end.
 BAND_ENDS_US = (15_000, 60_000, 240_000, 2**32 - 1)
@@ -205,7 +205,7 @@ def classes_of(policy: TablePolicy, traffic: Traffic, former: FleetMap | None = 
         before = [former.prefixes.get(context.prefix, "") for context, _ in known]
         network = _settled(policy.cells, contexts, network, before)
     return [
-        PrefixClass(context.prefix, ids[at], one.clients, _rtt_ms(context))
+        PrefixClass(context.prefix, ids[at], one.clients, np.inf if context.rtt_ms is None else context.rtt_ms)
         for (context, one), at in zip(known, network, strict=True)
         if at >= 0
     ]
@@ -226,10 +226,6 @@ def _distance(classes: Classes, points: Floats, network: Codes) -> Floats:
     apart = np.nan_to_num((points - classes.centroid[network]) / classes.scale[network])
     found: Floats = np.sqrt((apart**2).sum(axis=1))
     return found
-
-
-def _rtt_ms(context: Context) -> float:
-    return context.rtt_ms if context.rtt_ms is not None else np.inf
 
 
 def listed(known: Sequence[PrefixClass], options: MapOptions, former: FleetMap | None) -> dict[str, str]:

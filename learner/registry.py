@@ -10,9 +10,8 @@ from importlib.util import find_spec
 from pkgutil import iter_modules
 
 from configtron.learner.imported import imported, is_imported, make_imported
-from configtron.learner.policy_row import PolicyRow
 from configtron.learner.setting import CLASSES, WARM, Setting
-from configtron.learner.table_policy import TablePolicy
+from configtron.learner.table_policy import PolicyRow, TablePolicy
 from configtron.model.errors import BadInput
 
 # The product's own choice: the one policy that keeps a budget. LinUCB is its equal in the end, and in its first

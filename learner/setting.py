@@ -10,8 +10,7 @@ import numpy as np
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Floats
 from configtron.learner.damage import DamageBound
-from configtron.learner.engines import ENGINES, GRID
-from configtron.learner.engines.suggestion import Engine
+from configtron.learner.engines import ENGINES, GRID, Engine
 from configtron.learner.evolve import Divergence
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid

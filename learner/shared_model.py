@@ -169,7 +169,6 @@ class SharedModel:
         return self._warm is not None
 
     def restrict(self, among: Mask) -> None:
-        """Consider only these configurations, (configurations,), and Default."""
         self.among = among | (np.arange(len(self.grid)) == self.grid.default)
         self.candidates_ = np.append(self.candidates_[among[self.candidates_]], self.grid.default)
         self.candidates_ = np.unique(self.candidates_)
@@ -271,7 +270,6 @@ class SharedModel:
         return self._warm is None or self.trust_ < LEAST_TRUST
 
     def expected_ln(self) -> Floats:
-        """Return expected ln(ms) up to a constant of the row, (rows, configurations)."""
         return self.model().mean()
 
     def cost(self, among: Mask, served: Served) -> Floats:
@@ -385,7 +383,6 @@ class SharedModel:
         return model
 
     def state(self) -> SharedModelState:
-        """Return the state to save."""
         return SharedModelState(*(getattr(self, name) for name in SharedModelState.__dataclass_fields__))
 
     def load(self, saved: dict[str, Any]) -> None:

@@ -111,16 +111,14 @@ class Spending:
         """Count decisions by cell and configuration."""
         self.since_ += float(len(decisions))
         if len(decisions) == 1:
-            self._count_one(int(decisions.row[0]), int(decisions.configuration[0]))
+            row, configuration = int(decisions.row[0]), int(decisions.configuration[0])
+            if row >= 0:
+                self.decided_[row, configuration] += 1.0
+                self.asked_[configuration] += 1.0
             return
         known = decisions.row >= 0
         np.add.at(self.decided_, (decisions.row[known], decisions.configuration[known]), 1.0)
         self.asked_ += np.bincount(decisions.configuration[known], minlength=len(self.asked_))
-
-    def _count_one(self, row: int, configuration: int) -> None:
-        if row >= 0:
-            self.decided_[row, configuration] += 1.0
-            self.asked_[configuration] += 1.0
 
     def grow(self) -> None:
         """Extend by the rows that cells have gained: classes were cut, and costs are counted anew."""
@@ -243,7 +241,6 @@ class Spending:
     # --- state -------------------------------------------------------------------------------------------------------
 
     def state(self) -> SpendingState:
-        """Return the state to save."""
         tables = (self.decided_, self.asked_, self.unproven_)
         return SpendingState(self.account_, self.cells_, *tables, self.since_, self.interval_)
 

@@ -12,6 +12,7 @@ updates, decides anew for the clients after an outcome that changed the table; `
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
@@ -33,6 +34,8 @@ from configtron.model.nouns import Context, Decision, Outcome
 
 # Of the texts that `save` writes; raised when old texts no longer say enough.
 STATE_VERSION = 4
+# Where a policy stands in lists that names no place of its own.
+LAST = 1000
 # Outcomes between updates when the caller updates by its own clock.
 NEVER = 2**62
 
@@ -45,6 +48,22 @@ class TableState:
     updates_: int
     waiting_: list[OutcomeColumns]
     served_: Served
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRow:
+    """The row by which a policy is listed (`registry.py` gathers them): its constructor, and a few words on it.
+
+    oracle: it needs the truth; takes: which of `warm`, `engine`, `evolve`, `by-device` and `budget` make a difference
+    to it; place: where it stands in lists, those of the same place by name.
+    """
+
+    name: str
+    make: Callable[[Setting], TablePolicy]
+    help: str
+    oracle: bool = False
+    takes: tuple[str, ...] = ()
+    place: int = LAST
 
 
 class TablePolicy:

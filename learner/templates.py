@@ -19,7 +19,6 @@ from configtron.learner.columns import Codes, Floats
 from configtron.learner.setting import Setting
 from configtron.learner.tensor_mapping import Mapped, filled, mapped
 from configtron.model.grid import Grid
-from configtron.model.tensor import Tensor
 
 # Configurations an operator keeps ready; 32 leave 0.2 % to the best of all on the tensors tried.
 TEMPLATES = 32
@@ -32,12 +31,7 @@ def ready(setting: Setting) -> Codes | None:
     return templates_of(mapped(setting.warm, setting.grid, setting.sites), setting.grid, TEMPLATES)
 
 
-def templates(tensor: Tensor, n: int) -> Codes:
-    """Return (n,) configurations of a tensor, Default first."""
-    return _covering(_relative(tensor), tensor.grid.default, n)
-
-
-def _covering(relative: Floats, first: int, n: int) -> Codes:
+def covering(relative: Floats, first: int, n: int) -> Codes:
     """Return (n,) columns that come nearest to the best of all, by greedy choice, the first one given."""
     held = [first]
     cover = relative[:, first].copy()
@@ -61,14 +55,5 @@ def templates_of(warm: Mapped, grid: Grid, n: int) -> Codes | None:
         return None
     relative = np.exp(relative - relative.min(axis=1, keepdims=True))
     first = int(np.flatnonzero(known == warm.base)[0]) if warm.base in known else 0
-    found = warm.own[known[_covering(relative, first, n)]]
+    found = warm.own[known[covering(relative, first, n)]]
     return np.append(grid.default, found[found != grid.default]).astype(np.int64)[:n]
-
-
-def _relative(tensor: Tensor) -> Floats:
-    """Return (conditions x sites, configurations): page load time over the fastest; an unmeasured one is infinite."""
-    ms = tensor.median_ms.astype(np.float64).transpose(0, 2, 1).reshape(-1, len(tensor.grid))
-    ms = np.where(np.isnan(ms), np.inf, ms)
-    measured = ms[np.isfinite(ms).any(axis=1)]
-    found: Floats = measured / measured.min(axis=1)[:, None]
-    return found

@@ -79,7 +79,10 @@ def run(arguments: Arguments) -> Evaluated:
     live_asked = windows_for(states, fresh)
     live_done = performed_transfers(arguments, "live", orders_of(live_asked))
     live = live_transfers(live_asked, live_done.pairs)
-    found = results_of_aln(states, _long(live), _null_states(live_done), {one.prefix for one in known}, arguments.seed)
+    # Only those that sent more than the default window count, as in the paper.
+    long = live.some(np.flatnonzero(live.packets[:, 0] > 10))
+    null = end_states_of([pair for pair in live_done.pairs if not pair[0].window])
+    found = results_of_aln(states, long, null, {one.prefix for one in known}, arguments.seed)
     missing = "; ".join(words for words in (done.missing, live_done.missing) if words)
     return Evaluated(
         "aln", "Initial windows from earlier connections", "Applied Learning Networks", _method(plan, states, live),
@@ -124,15 +127,6 @@ def _places(fresh: list[Transfer]) -> EndStates:
     """Return rows that have a place, a time and the round trip of a handshake alone."""
     found = places([one.prefix for one in fresh], [one.at_s for one in fresh])
     return replace(found, min_rtt_ms=np.array([one.rtt_ms for one in fresh]))
-
-
-def _long(live: LiveTransfers) -> LiveTransfers:
-    """Only those that sent more than the default window count, as in the paper."""
-    return live.some(np.flatnonzero(live.packets[:, 0] > 10))
-
-
-def _null_states(done: DoneTransfers) -> EndStates:
-    return end_states_of([pair for pair in done.pairs if not pair[0].window])
 
 
 def results_of_aln(states: EndStates, live: LiveTransfers, null: EndStates, known: set[str], seed: int) -> AlnResults:

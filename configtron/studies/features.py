@@ -10,7 +10,6 @@ import numpy as np
 from configtron.learner.columns import Codes, Contexts, Decisions, Floats
 from configtron.learner.importance import feature_importance
 from configtron.learner.table_policy import TablePolicy
-from configtron.model.tensor import Tensor
 from configtron.studies.sim.loop import Replay, loads
 from configtron.studies.sim.metrics import away
 from configtron.studies.sim.world import CLASSES, World, chance, classes_of, world
@@ -78,7 +77,8 @@ def blind(here: World, name: str, hidden: tuple[str, ...]) -> TablePolicy:
 def features(_: str, seed: int, sessions: int, source: TensorSource) -> list[Point]:
     """Each learner with all features, and without some."""
     here, found = world(source.tensor("spread", seed), sessions, seed), []
-    heavy = _heaviest(here.tensor)
+    slowest = np.argsort(here.tensor.median_ms[:, here.tensor.grid.default].mean(axis=0))
+    heavy = slowest[-max(1, round(COMPLEX * len(here.tensor.sites))) :]
     for name in LEARNERS:
         for words, hidden in HIDDEN.items():
             replay = lived(here, [blind(here, name, hidden)])
@@ -109,13 +109,6 @@ def _exchanged(name: str, replay: Replay, rows: slice, seed: int) -> list[Point]
             Point(row, "median excess", one.median, own=(one.median_low, one.median_high)),
             Point(row, "p95 excess", one.p95, own=(one.p95_low, one.p95_high)),
         ]
-    return found
-
-
-def _heaviest(tensor: Tensor) -> Codes:
-    """The sites that count as complex, at least one."""
-    slowest = np.argsort(tensor.median_ms[:, tensor.grid.default].mean(axis=0))
-    found: Codes = slowest[-max(1, round(COMPLEX * len(tensor.sites))) :]
     return found
 
 

@@ -77,7 +77,8 @@ def run(arguments: Arguments) -> Evaluated:
     again = visits(arguments.tensor)
     first = [_statics(cells, found), _arms(cells), _knobs(cells)]
     tables = (*first, *([again] if again else []), _conditions(cells), _price(cells))
-    facts = facts_of(cells, found)
+    whole = [_one_size(cells, found), _few_arms(cells, found), _static_first(cells, found)]
+    facts = [*whole, _version(cells), *_costs(cells)]
     return Evaluated("realism", title, paper, METHOD, tables, (), facts, DIFFERS, about, missing)
 
 
@@ -217,12 +218,6 @@ def _price(cells: PublishedCells) -> Table:
     words = "1.0 is what the page itself needs; upper end of the 95 % interval of the loads."
     columns = ("condition", "site", "configuration", "published", "measured", "upper end")
     return Table("price", "Bytes that neighbours lose for each byte of page", columns, prices(cells), words)
-
-
-def facts_of(cells: PublishedCells, found: Mapping[str, SetRegret]) -> list[Fact]:
-    """Return the published conclusions, each with our figure and a verdict from it."""
-    first = [_one_size(cells, found), _few_arms(cells, found), _static_first(cells, found)]
-    return [*first, _version(cells), *_costs(cells)]
 
 
 def _verdict(holds: bool, partly: bool) -> str:

@@ -49,10 +49,11 @@ def run(arguments: Arguments) -> Evaluated:
         chosen.append(trees.unseen(cells, at))
         arguments.progress(PartsProgress(REST + at + 1, parts, f"trees of {site}"))
     facts = claims.all_of(cells, found, ranked, heavy, apart(heavy, rng), chosen, rng)
+    ground = (("tensor", arguments.source), ("made by", cells.tensor.source), *cells.tensor.provenance)
     return Evaluated(
         "hotcloud", "Best over default", "HotCloud 2017; ConfigTron section 6", _method(cells), _tables(
             cells, found, ranked, heavy, chosen
-        ), _plots(cells, found, ranked, heavy), facts, DIFFERS, _ground(cells, arguments), _missing(cells, missing),
+        ), _plots(cells, found, ranked, heavy), facts, DIFFERS, ground, _missing(cells, missing),
     )  # fmt: skip
 
 
@@ -72,10 +73,6 @@ def _method(cells: MeasuredCells) -> str:
         "one half of a cell's loads and read from the other; as the papers: the smallest of all medians over the "
         f"default's, which luck makes larger. Intervals are of 95 %, over conditions drawn with replacement.{lost}"
     )
-
-
-def _ground(cells: MeasuredCells, arguments: Arguments) -> tuple[tuple[str, str], ...]:
-    return (("tensor", arguments.source), ("made by", cells.tensor.source), *cells.tensor.provenance)
 
 
 def _missing(cells: MeasuredCells, missing: tuple[str, ...]) -> str:

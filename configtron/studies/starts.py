@@ -7,8 +7,8 @@ import numpy as np
 
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.engines.grid import GridEngine
-from configtron.learner.engines.lhc import latin
-from configtron.learner.templates import templates
+from configtron.learner.searches import latin
+from configtron.learner.templates import covering
 from configtron.model.tensor import Tensor
 from configtron.studies.sim.world import NOISE, chance
 from configtron.studies.simulated.points import Point, SessionsStudy
@@ -20,6 +20,14 @@ FIRST, NEAR = 4, 0.05
 CELLS, MOST = 60, 60
 
 
+def templates(tensor: Tensor, n: int) -> Codes:
+    """Return (n,) configurations of a tensor to keep ready, Default first; an unmeasured one is infinitely slow."""
+    ms = tensor.median_ms.astype(np.float64).transpose(0, 2, 1).reshape(-1, len(tensor.grid))
+    ms = np.where(np.isnan(ms), np.inf, ms)
+    measured = ms[np.isfinite(ms).any(axis=1)]
+    return covering(measured / measured.min(axis=1)[:, None], tensor.grid.default, n)
+
+
 def starts(_: str, seed: int, sessions: int, source: TensorSource, most: int = MOST) -> list[Point]:
     """Configurations tried until one is near the best, from several starts, without noise. Sessions play no part."""
     del sessions
@@ -27,12 +35,14 @@ def starts(_: str, seed: int, sessions: int, source: TensorSource, most: int = M
     emulated = source.warm(tensor, "spread", seed)
     names = ("lhc", "random", "one knob at a time", *(() if emulated is None else ("ranked",)))
     engine, tried = GridEngine(tensor.grid), dict[str, list[tuple[int, bool]]]((name, []) for name in names)
+    grid = tensor.grid
+    one_off = np.flatnonzero((grid.positions != grid.positions[grid.default]).sum(axis=1) == 1)
     for _cell in range(CELLS):
         truth = tensor.median_ms[rng.integers(len(tensor.names)), :, rng.integers(len(tensor.sites))].astype(np.float64)
         begins = {
             "lhc": latin(tensor.grid, FIRST, rng),
             "random": rng.permutation(len(tensor.grid))[:FIRST],
-            "one knob at a time": _one_knob(tensor, rng),
+            "one knob at a time": np.concatenate(([grid.default], rng.permutation(one_off)[: FIRST - 1])),
         }
         if emulated is not None:
             begins["ranked"] = templates(emulated, FIRST)
@@ -45,13 +55,6 @@ def starts(_: str, seed: int, sessions: int, source: TensorSource, most: int = M
         found.append(Point(name, "mean tried", float(np.mean(counts))))
         found.append(Point(name, "share never near", float(1.0 - np.mean(arrived))))
     return found
-
-
-def _one_knob(tensor: Tensor, rng: np.random.Generator) -> Codes:
-    """Default, and configurations that differ from it in one knob."""
-    grid = tensor.grid
-    off = (grid.positions != grid.positions[grid.default]).sum(axis=1)
-    return np.concatenate(([grid.default], rng.permutation(np.flatnonzero(off == 1))[: FIRST - 1]))
 
 
 def _until_near(engine: GridEngine, truth: Floats, first: Codes, most: int) -> tuple[int, bool]:

@@ -286,15 +286,3 @@ def _unseen_networks(points: PathPoints) -> Floats:
 def one_client(prefix: str, at_s: float = 0.0, rtt_ms: float = float("nan")) -> EndStates:
     """Return a row of a client that is asked about. rtt_ms: of its handshake, NaN where unknown."""
     return of_rows([{"prefix": prefix, "at_s": at_s, "min_rtt_ms": None if rtt_ms != rtt_ms else rtt_ms}])
-
-
-def pinball(quantiles: Floats, true: Floats, shares: Sequence[float] = QUANTILES) -> float:
-    """Return the mean pinball loss of (n, shares) quantiles against (n,) true values, in whatever unit both have."""
-    over = true[:, None] - quantiles
-    levels = np.array(shares)
-    return float(np.maximum(levels * over, (levels - 1.0) * over).mean())
-
-
-def coverage(quantiles: Floats, true: Floats) -> float:
-    """Return the share of true values between the first and the last quantile."""
-    return float(((quantiles[:, 0] <= true) & (true <= quantiles[:, -1])).mean())

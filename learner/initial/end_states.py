@@ -150,27 +150,11 @@ def joined(parts: Sequence[EndStates]) -> EndStates:
     return whole[np.argsort(whole.at_s, kind="stable")]
 
 
-def of_records(
-    records: Iterable[CloseRecord], since_boot_ns: int, strategies: Mapping[str, str], propensities: Mapping[str, float]
-) -> EndStates:
-    """Return the end states of close records.
+def end_of(record: CloseRecord, since_boot_ns: int) -> dict[str, Any]:
+    """Return a close record's columns but for the strategy, None for unknown.
 
     since_boot_ns   wall clock less CLOCK_BOOTTIME, ns: records have no other clock
-    strategies      profile's name -> strategy, propensities: strategy -> chance of the mix that was in force
     """
-    return of_rows([_of_record(one, since_boot_ns, strategies, propensities) for one in records])
-
-
-def _of_record(
-    record: CloseRecord, since_boot_ns: int, strategies: Mapping[str, str], propensities: Mapping[str, float]
-) -> dict[str, Any]:
-    profile = record.opened.profile
-    strategy = strategies.get(profile or "", "" if profile == "" else OTHER)
-    return {**end_of(record, since_boot_ns), "strategy": strategy, "propensity": propensities.get(strategy)}
-
-
-def end_of(record: CloseRecord, since_boot_ns: int) -> dict[str, Any]:
-    """Return a close record's columns but for the strategy, None for unknown. since_boot_ns: as in `of_records`."""
     opened = record.opened
     rtt_us = record.min_rtt_us if record.min_rtt_us is not None else opened.rtt_us
     limits = (record.app_limited or 0.0, record.rwnd_limited or 0.0)

@@ -11,10 +11,9 @@ from typing import ClassVar
 import numpy as np
 
 from configtron.learner.parts import OneCell
-from configtron.learner.policy_row import PolicyRow
 from configtron.learner.serving_table import always
 from configtron.learner.setting import Setting
-from configtron.learner.table_policy import TablePolicy
+from configtron.learner.table_policy import PolicyRow, TablePolicy
 from configtron.model.grid import Grid
 
 

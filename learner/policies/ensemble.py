@@ -35,12 +35,11 @@ from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import ARM, Codes, Floats
 from configtron.learner.outcome_columns import OutcomeColumns
 from configtron.learner.parts import Saved
-from configtron.learner.policy_row import PolicyRow
 from configtron.learner.searches import DONE, FIRST, Searches, Stop, observed_best, shrunk_best
 from configtron.learner.serving_table import Served
 from configtron.learner.setting import CLASSES, ENGINE, Setting
 from configtron.learner.state import read
-from configtron.learner.table_policy import TablePolicy
+from configtron.learner.table_policy import PolicyRow, TablePolicy
 from configtron.learner.tree import LEAST_LEAF, Tree, grow, tree_columns
 from configtron.model.errors import BadInput
 
@@ -105,11 +104,9 @@ class Ensemble(TablePolicy):
         return (self.cells, self.search, self)
 
     def state(self) -> EnsembleState:
-        """Return the state beside that of the parts."""
         return EnsembleState(self.tree_)
 
     def load(self, saved: dict[str, Any]) -> None:
-        """Take over a saved state. Errors: `BadInput` where it does not fit."""
         self.tree_ = read(EnsembleState, saved).tree_
 
     def _grow(self, before: int) -> None:

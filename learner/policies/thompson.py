@@ -34,14 +34,13 @@ from configtron.learner.dropping import Dropping
 from configtron.learner.linear import Model
 from configtron.learner.outcome_columns import OutcomeColumns
 from configtron.learner.parts import Saved
-from configtron.learner.policy_row import PolicyRow
 from configtron.learner.posterior_draws import DrawLimits, excess_at_full_width
 from configtron.learner.screening import purse
 from configtron.learner.serving_table import Served
 from configtron.learner.setting import CLASSES, SPENDS, WARM, Setting
 from configtron.learner.shared_model import ModelOptions, SharedModel
 from configtron.learner.spending import Spending
-from configtron.learner.table_policy import TablePolicy
+from configtron.learner.table_policy import PolicyRow, TablePolicy
 from configtron.learner.templates import ready
 from configtron.learner.unobserved_values import barred
 
@@ -117,10 +116,6 @@ class Thompson(TablePolicy):
         if changed:
             self.served_ = self.dropping.without(self.served_)
         return taken, changed
-
-    def dropped(self) -> list[tuple[int, str, int]]:
-        """Return (configuration, class it is dropped in or "" for everywhere, loads that it took) of each."""
-        return self.dropping.dropped()
 
     def learn(self, seen: OutcomeColumns) -> None:
         before = self.cells.rows

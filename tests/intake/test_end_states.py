@@ -13,16 +13,17 @@ import pytest
 
 from configtron.learner.initial.end_states import (
     REASONS,
+    EndStates,
     checked,
+    end_of,
     joined,
     of_capture,
-    of_records,
     of_rows,
     placed,
     prefix_of,
 )  # fmt: skip
 from configtron.learner.initial.naive_bayes import inputs_of
-from configtron.model.close_records import RETREATED, VALIDATED, CloseRecord
+from configtron.model.close_records import RETREATED, VALIDATED
 from configtron.model.errors import BadInput
 from tests.support.end_state_records import record
 
@@ -33,45 +34,44 @@ GOOD = {
 }  # fmt: skip
 
 
+def of_record(since_boot_ns: int = 10**18, strategy: str = "", **named: Any) -> EndStates:
+    """Return the end state of one record of a connection that a strategy was drawn for."""
+    return of_rows([{**end_of(record(**named), since_boot_ns), "strategy": strategy}])
+
+
 def test_a_close_record_becomes_a_row() -> None:
-    states = of_records([record()], 1_700_000_000_000_000_000, {"fixed-50": "fixed"}, {"fixed": 0.2})
+    states = of_record(since_boot_ns=1_700_000_000_000_000_000)
     row = states.row(0)
     assert row["at_s"] == 1_700_000_005.0 and row["prefix"] == "198.51.100.0/24"
     assert (row["min_rtt_ms"], row["max_cwnd"], row["packets_out"], row["loss"]) == (40.0, 57.0, 80.0, 0.05)
-    assert (row["strategy"], row["propensity"], row["bound"]) == ("fixed", 0.2, False)
+    assert (row["strategy"], row["propensity"], row["bound"]) == ("", None, False)
     assert row["max_rtt_ms"] is None and row["packets_in"] is None
     assert len(checked(states, NOW_S)[0]) == 1
 
 
 def test_a_record_of_the_module_has_all_columns() -> None:
-    row = of_records([record(max_rtt_us=90_000, packets_in=41, resumed=VALIDATED)], 10**18, {}, {}).row(0)
+    row = of_record(max_rtt_us=90_000, packets_in=41, resumed=VALIDATED).row(0)
     assert (row["max_rtt_ms"], row["packets_in"], row["resumed"]) == (90.0, 41.0, VALIDATED)
 
 
 @pytest.mark.parametrize(
-    ("profile", "resumed", "teaches"),
-    [("", None, True), ("null", None, True), ("fixed-50", None, False), ("resume-400-80", RETREATED, False),
-     ("resume-400-80", VALIDATED, True), ("a person's", None, False), (None, None, False)],
+    ("strategy", "resumed", "teaches"),
+    [("", None, True), ("null", None, True), ("fixed", None, False), ("resume", RETREATED, False),
+     ("resume", VALIDATED, True), ("other", None, False)],
 )  # fmt: skip
-def test_choices_do_not_teach_but_for_validated_jumps(profile: str | None, resumed: str | None, teaches: bool) -> None:
-    known = {"null": "null", "fixed-50": "fixed", "resume-400-80": "resume"}
-    states = of_records([with_profile(record(resumed=resumed), profile)], 10**18, known, {})
-    assert states.teaches.tolist() == [teaches]
-    assert of_records([with_profile(record(segments=10), "")], 10**18, known, {}).teaches.tolist() == [False]
-
-
-def with_profile(one: CloseRecord, profile: str | None) -> CloseRecord:
-    return one._replace(opened=one.opened._replace(profile=profile))
+def test_choices_do_not_teach_but_for_validated_jumps(strategy: str, resumed: str | None, teaches: bool) -> None:
+    assert of_record(strategy=strategy, resumed=resumed).teaches.tolist() == [teaches]
+    assert of_record(segments=10).teaches.tolist() == [False]
 
 
 @pytest.mark.parametrize("limit", [{"app_limited": 0.6}, {"rwnd_limited": 0.5}, {"retransmits": 0}])
-def test_a_limited_connection_shows_a_lower_bound(limit: dict[str, float]) -> None:
-    assert of_records([record(**limit)], 0, {}, {}).bound.all()
+def test_a_limited_connection_shows_a_lower_bound(limit: dict[str, Any]) -> None:
+    assert of_record(0, **limit).bound.all()
 
 
 def test_a_record_that_ends_before_it_began_has_no_clock_and_an_unknown_round_trip_is_the_handshakes() -> None:
-    assert checked(of_records([record(end_ns=1)], 1_700_000_000_000_000_000, {}, {}), NOW_S)[1] == {"clock": 1}
-    assert of_records([record(min_rtt_us=None)], 0, {}, {}).min_rtt_ms[0] == 41.0
+    assert checked(of_record(1_700_000_000_000_000_000, end_ns=1), NOW_S)[1] == {"clock": 1}
+    assert of_record(0, min_rtt_us=None).min_rtt_ms[0] == 41.0
 
 
 def test_a_capture_shows_the_mean_under_way_as_a_bound() -> None:

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from configtron.learner.columns import Codes
 from configtron.learner.initial import half_quantile
-from configtron.learner.initial.censored_hierarchy import QUANTILES, WindowModel, coverage, one_client, pinball
+from configtron.learner.initial.censored_hierarchy import QUANTILES, WindowModel, one_client
 from configtron.learner.initial.censored_windows import completed, limits_of
 from configtron.learner.initial.end_states import EndStates, joined, of_rows
-from configtron.learner.initial.gain_estimate import round_trips, speed_up
 from configtron.learner.initial.initial_strategies import (
     FIXED,
     MOST_INITIAL,
@@ -35,6 +34,10 @@ from configtron.learner.initial.teaching import weights_of
 from configtron.learner.state import decode, encode
 from configtron.model.draw import Key, Plan, propensity
 from configtron.model.errors import BadInput
+from configtron.studies.initial_states import trial_guest
+from configtron.studies.initial_states.gain_estimate import round_trips, speed_up
+from configtron.studies.initial_states.rival_windows import saved_round_trips
+from configtron.studies.initial_states.window_quantiles import coverage, pinball
 from tests.support.window_worlds import world
 
 NAN = float("nan")
@@ -97,7 +100,7 @@ def test_a_larger_first_window_saves_round_trips_and_one_beyond_the_paths_costs(
 
 def test_half_of_the_quantile_where_that_is_more_than_the_stacks_own() -> None:
     assert half_quantile.windows_of_quantiles(np.array([4.0, 20.0, 22.0, 81.9, 900.0])).tolist() == [0, 0, 11, 40, 100]
-    assert half_quantile.pacing_bytes_s(40, 100.0) == 579_200
+    assert trial_guest.pacing_bytes_s(40, 100.0) == 579_200
 
 
 @pytest.mark.parametrize(
@@ -106,14 +109,14 @@ def test_half_of_the_quantile_where_that_is_more_than_the_stacks_own() -> None:
      (64, 100.0, 400.0, 0), (64, 0.0, 100.0, 64), (64, NAN, 100.0, 64), (64, 100.0, 0.0, 64), (0, 100.0, 400.0, 0)],
 )  # fmt: skip
 def test_a_window_shrinks_as_the_round_trip_grew(window: int, saved_ms: float, handshake_ms: float, left: int) -> None:
-    assert half_quantile.under_queue(window, saved_ms, handshake_ms) == left
+    assert trial_guest.under_queue(window, saved_ms, handshake_ms) == left
 
 
 def test_a_queue_is_what_lengthens_the_handshake_by_more_than_a_seventh() -> None:
     trips = [(100.0, 40.0), (100.0, 114.0), (100.0, 116.0), (100.0, 900.0), (0.0, 900.0), (NAN, 900.0)]
-    assert [half_quantile.paced_round_trips(*one) for one in trips] == [1.0, 1.0, 2.0, 2.0, 1.0, 1.0]
+    assert [trial_guest.paced_round_trips(*one) for one in trips] == [1.0, 1.0, 2.0, 2.0, 1.0, 1.0]
     medians = {"10.1.2.0/24": 40.0, "10.1.0.0/16": 60.0}
-    saved = half_quantile.saved_round_trips(medians, ["10.1.2.0/24", "10.1.3.0/24", "10.2.0.0/24"])
+    saved = saved_round_trips(medians, ["10.1.2.0/24", "10.1.3.0/24", "10.2.0.0/24"])
     assert saved[:2].tolist() == [40.0, 60.0] and np.isnan(saved[2]), "of the prefix, else of its network"
 
 

@@ -18,13 +18,14 @@ from configtron.learner.features import cell_features, configuration_features, f
 from configtron.learner.ledger import MOST_EXCESS_LN, PLAN_ERRORS, part_cost
 from configtron.learner.loads import Loads
 from configtron.learner.posterior_draws import ROWS_AT_ONCE, DrawLimits, excess_at_full_width
-from configtron.learner.templates import templates, templates_of
+from configtron.learner.templates import templates_of
 from configtron.learner.tensor_mapping import filled, mapped
 from configtron.learner.warmstart import WarmStart, emulated, plain_spread
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid, live_grid, paper_grid
 from configtron.model.nouns import Profile
 from configtron.model.tensor import Tensor
+from configtron.studies.starts import templates
 from tests.support.worlds import SITES, clients, lived, small_classes, small_tensor
 
 NOISE, RESIDUAL = 0.3, 0.1

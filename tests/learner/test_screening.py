@@ -74,7 +74,7 @@ def test_what_is_broken_everywhere_is_dropped(place: int, interval_s: float) -> 
     one.run()
     assert 3 <= (one.decisions_.configuration == configuration).sum() <= MOST_SESSIONS
     if interval_s > 1e6:
-        assert [(k, where) for k, where, _ in made.dropped() if not where] == [(configuration, "")]
+        assert [(k, where) for k, where, _ in made.dropping.dropped() if not where] == [(configuration, "")]
 
 
 def test_what_is_broken_in_one_class_is_dropped_there_alone() -> None:
@@ -87,7 +87,7 @@ def test_what_is_broken_in_one_class_is_dropped_there_alone() -> None:
     slow = here & np.isin(one.sessions.condition, conditions(network))
     assert (one.decisions_.configuration[slow] == configuration).sum() <= MOST_SESSIONS
     assert (one.decisions_.configuration[~here] == configuration).sum() > MOST_SESSIONS
-    assert (configuration, CLASSES.ids[network]) in {(k, where) for k, where, _ in made.dropped()}
+    assert (configuration, CLASSES.ids[network]) in {(k, where) for k, where, _ in made.dropping.dropped()}
 
 
 def test_nothing_is_dropped_where_nothing_is_broken() -> None:
@@ -95,7 +95,7 @@ def test_nothing_is_dropped_where_nothing_is_broken() -> None:
     flat = replace(PLAIN, median_ms=np.repeat(PLAIN.median_ms[:, [PLAIN.grid.default]], len(PLAIN.grid), axis=1))
     made = thompson()
     replay(flat, made, n=6000, at_once=True).run()
-    assert made.dropped() == []
+    assert made.dropping.dropped() == []
 
 
 @pytest.mark.slow
@@ -110,7 +110,7 @@ def test_batches_do_not_show_where_something_is_dropped(interval_s: float) -> No
     resumed.restore(pieces.save())
     resumed.run()
     pieces.run()
-    assert whole.managers[0].dropped() or interval_s < 1e6  # type: ignore[attr-defined]
+    assert whole.managers[0].dropping.dropped() or interval_s < 1e6  # type: ignore[attr-defined]
     for other in (pieces, resumed):
         assert (whole.plt_ms_ == other.plt_ms_).all() and whole.managers[0].save() == other.managers[0].save()
 

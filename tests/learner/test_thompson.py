@@ -19,13 +19,13 @@ from configtron.learner.searches import Tally
 from configtron.learner.setting import Setting
 from configtron.learner.shared_model import SCALES, ModelOptions
 from configtron.learner.state import decode, encode
-from configtron.learner.templates import templates
 from configtron.learner.unobserved_values import ASKED, LOADS, barred
 from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor
 from configtron.studies.sim.loop import Replay
 from configtron.studies.sim.metrics import default_ms
 from configtron.studies.sim.sessions import Arrivals, drawn
+from configtron.studies.starts import templates
 from tests.support.worlds import SITES, clients, lived, small_classes, small_tensor
 
 TENSOR, WARM = small_tensor(bent=0.03), small_tensor(seed=9, bent=0.06)

@@ -47,7 +47,9 @@ def reason(run: StudyRun) -> str:
 def run_page(run: StudyRun) -> str:
     """The page of one run: its figures, its time series, its manifest, and the command that makes it again."""
     body = el("main", _remade(command(run), "Make this run again, bit for bit:"))
-    add(body, _compare(run), scrolled(_flows(run), "Figures of each flow", "card wide"))
+    same = el("code", f"diff -r runs/{run.name} again-site/runs/{run.name}")
+    add(body, el("p", "The same installation and kernel give the same files: compare with ", same, class_="soft"))
+    add(body, scrolled(_flows(run), "Figures of each flow", "card wide"))
     if run.packets:
         names = [f"{flow.scheme} {number}" for number, flow in enumerate(run.trial.flows, 1)]
         for plot in over_time(_packets(run.packets), names, run.trial.duration_s):
@@ -73,11 +75,6 @@ def _packets(path: Path) -> list[Transits]:
 def _lead(run: StudyRun) -> str:
     count = len(run.trial.flows)
     return f"{run.name}: {count} {'flow' if count == 1 else 'flows'}, {run.trial.duration_s:g} s of virtual time."
-
-
-def _compare(run: StudyRun) -> Element:
-    words = "The same installation and kernel give the same files: compare with "
-    return el("p", words, el("code", f"diff -r runs/{run.name} again-site/runs/{run.name}"), class_="soft")
 
 
 def _remade(line: str, words: str) -> Element:

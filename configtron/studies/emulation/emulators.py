@@ -73,7 +73,7 @@ class Emulator:
         """What a flow gets that halves its window at each loss, on a path with an empty queue."""
         if not self.loss:
             return self.rate_mbit
-        return min(self.rate_mbit, _mathis(self.loss, self.delay_ms))
+        return min(self.rate_mbit, SEGMENT_BYTES * 8 / (2 * self.delay_ms) / 1e3 * math.sqrt(1.5 / self.loss))
 
     def condition(self) -> Condition:
         """The link. Errors: `BadInput`."""
@@ -143,11 +143,6 @@ def _loss_of(path: Seen, delay_ms: float) -> float:
     slowest = min((path[s].mbit for s in LOSS_BASED if s in path), default=_fastest(path))
     packets = slowest * 1e3 / (SEGMENT_BYTES * 8) * 2 * delay_ms
     return min(MOST_LOSS, 1.5 / max(packets, 1e-3) ** 2)
-
-
-def _mathis(loss: float, delay_ms: float) -> float:
-    """Mbit/s."""
-    return SEGMENT_BYTES * 8 / (2 * delay_ms) / 1e3 * math.sqrt(1.5 / loss)
 
 
 def _fastest(path: Seen) -> float:

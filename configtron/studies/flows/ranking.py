@@ -90,14 +90,9 @@ class Entry:
         return "" if self.mbit else Counter(reasons).most_common(1)[0][0]
 
 
-def capacity_mbit(path: str) -> float | None:
-    """What a path's link carries in the mean; None where its trace has no one rate."""
-    return named(path).down.rate_kbit / 1e3 or None
-
-
 def share(entry: Entry) -> float | None:
     """Return throughput as a share of the link's rate."""
-    full, got = capacity_mbit(entry.path), mean(entry.mbit)
+    full, got = named(entry.path).down.rate_kbit / 1e3 or None, mean(entry.mbit)
     return got / full if full and got is not None else None
 
 

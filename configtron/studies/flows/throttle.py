@@ -178,7 +178,8 @@ class _Race:
             self._ask()
         _await_quiet(each)
         logs = [np.concatenate([tap.close() for tap in ends]) for ends in taps]
-        self.began_ns = _since_epoch_ns(began_ns)
+        # By the wall clock, which taps stamp with.
+        self.began_ns = time.time_ns() - (time.monotonic_ns() - began_ns)
         self.packets = [self._transits(number, logs) for number in range(len(self._trial.flows))]
         return [self._flowed(number) for number in range(len(self._trial.flows))]
 
@@ -311,11 +312,6 @@ def _whole_second_ns() -> int:
     left = SECOND_NS - now % SECOND_NS
     time.sleep(left / 1e9)
     return now + left
-
-
-def _since_epoch_ns(monotonic_ns: int) -> int:
-    """Return a moment by the wall clock, which taps stamp with."""
-    return time.time_ns() - (time.monotonic_ns() - monotonic_ns)
 
 
 def _await_quiet(taps: Sequence[Tap]) -> None:

@@ -91,13 +91,8 @@ def found_of(data: bytes) -> list[FlowFound]:
         raise BadInput(f"no steps of flows: {error}") from error
 
 
-def weights_bytes(weights: IndigoWeights) -> bytes:
-    """Return weights as a file of arrays."""
-    return arrays_bytes(weights._asdict())
-
-
 def weights_of(data: bytes) -> IndigoWeights:
-    """Return the weights of such a file. Errors: `BadInput`."""
+    """Return the weights of a file of arrays. Errors: `BadInput`."""
     return weights_in(arrays_of(data))
 
 
@@ -139,7 +134,7 @@ def in_guest(guests: measure.Guests | None = None) -> RunFlows:
             folder = Path(name)
             (folder / ORDERS).write_text(orders_text(orders))
             if weights:
-                (folder / WEIGHTS).write_bytes(weights_bytes(weights))
+                (folder / WEIGHTS).write_bytes(arrays_bytes(weights._asdict()))
             return _booted(ready, folder, orders[0].seed)
 
     return run

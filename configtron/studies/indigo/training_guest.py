@@ -50,11 +50,13 @@ class _Flows:
         """Return what a flow, or a search over flows, found."""
         condition = named(order.link)
         if order.kind == "search":
-            seconds = _search_s(condition.down.rate_kbit / 1e3, condition.rtt_ms / 1e3)
+            mbit, rtt_s = condition.down.rate_kbit / 1e3, condition.rtt_ms / 1e3
+            wanted = max(SEARCH_PACKETS * 0.012 / mbit, SEARCH_ROUNDS * rtt_s, LEAST_SEARCH_S)
+            seconds = round(min(wanted, MOST_SEARCH_S), 1)
             tried: dict[int, float] = {}
             while windows := next_windows(tried):
                 tried.update({one: self._power(order, one, seconds) for one in windows})
-            return FlowFound(order.link, _no_steps(), tried)
+            return FlowFound(order.link, NotedAction(lambda state: 0).steps(), tried)
         if order.kind == "expert":
             noted = NotedAction(ExpertAction(order.best))
         else:
@@ -76,15 +78,6 @@ def power_of(log: FlowLog, from_s: float, back_ms: float) -> float:
     """Return throughput over the 95th percentile of one-way delay, from a moment on; 0 where nothing came."""
     rtt_ms = log.rtt_s[log.at_s >= from_s] * 1e3
     return log.mbit(from_s) / (float(np.percentile(rtt_ms, 95)) - back_ms) if len(rtt_ms) else 0.0
-
-
-def _search_s(mbit: float, rtt_s: float) -> float:
-    wanted = max(SEARCH_PACKETS * 0.012 / mbit, SEARCH_ROUNDS * rtt_s, LEAST_SEARCH_S)
-    return round(min(wanted, MOST_SEARCH_S), 1)
-
-
-def _no_steps() -> np.ndarray:
-    return NotedAction(lambda state: 0).steps()
 
 
 def perform(folder: Path, program: Path) -> None:

@@ -104,7 +104,9 @@ def figure_tables(found: AlnFigures) -> list[Table]:
     """Return a table of all figures, ours beside the paper's, one for each figure, and the daemon's."""
     tables = [_table(figure, found) for figure in CONTENTS]
     rows: list[list[Cell]] = [[figure, *CONTENTS[figure], _ours(figure, found)] for figure in CONTENTS]
-    rows.append(["daemon", "cost of a prediction for each connection", DAEMON, _daemon_words(found.daemon)])
+    daemon = "; ".join(f"{one.way} at {one.rate}: {one.us:.3g} us, {one.share:.0%}" for one in found.daemon
+                       if one.rate in (500, 5000))  # fmt: skip
+    rows.append(["daemon", "cost of a prediction for each connection", DAEMON, daemon])
     columns = ("rate, connections/s", "way", "us a connection", "share of a core", "decided by one core")
     cost = [[one.rate, one.way, *_cells(one.us, one.core, one.share)] for one in found.daemon]
     words = "Processor time of this machine: these rows are not the same with each run."
@@ -179,11 +181,6 @@ def _ours(figure: int, found: AlnFigures) -> str:
     }[figure]
     return ", ".join(f"{one.name}: {_mean(*one[2:])}" for one in some
                      if one.name in shown and one.penalty == (0.0 if figure == 15 else PENALTY))  # fmt: skip
-
-
-def _daemon_words(daemon: Sequence[DaemonCost]) -> str:
-    return "; ".join(f"{one.way} at {one.rate}: {one.us:.3g} us, {one.share:.0%}" for one in daemon
-                     if one.rate in (500, 5000))  # fmt: skip
 
 
 def _mean(mean: float, low: float, high: float) -> str:

@@ -21,17 +21,17 @@ Source     Riptide (CoNEXT 2016); draft-kazuho-ccwg-rapid-start; Linux tcp_metri
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
 
-from configtron.learner.columns import Codes
+from configtron.learner.columns import Codes, Floats
 from configtron.learner.initial.censored_hierarchy import WindowModel
 from configtron.learner.initial.end_states import DEFAULT_WINDOW, EndStates
-from configtron.learner.initial.half_quantile import saved_round_trips, windows_of_clients
+from configtron.learner.initial.half_quantile import windows_of_clients
 from configtron.learner.initial.initial_strategies import MOST_INITIAL, PRED_LOW, STRATEGIES, windows_of
-from configtron.learner.initial.naive_bayes import inputs_of, learned_from
+from configtron.learner.initial.naive_bayes import inputs_of, learned_from, network_around
 from configtron.learner.initial.quantisation import MAX_CWND, target_bins
 from configtron.learner.initial.round_trip_classes import medians_of
 from configtron.model.errors import BadInput
@@ -55,6 +55,14 @@ def remembered(states: EndStates) -> dict[str, tuple[int, int, int]]:
         average = SHARE * window + (1 - SHARE) * found[prefix][1] if prefix in found else window
         found[prefix] = (window, average, int(packets))
     return {prefix: (int(last), int(average), packets) for prefix, (last, average, packets) in found.items()}
+
+
+def saved_round_trips(medians: Mapping[str, float], prefixes: Sequence[str]) -> Floats:
+    """Return (n,) median round trips, ms, of each prefix, else of its network; NaN where neither is known.
+
+    medians   of prefixes and networks (`round_trip_classes.medians_of`)
+    """
+    return np.array([medians.get(prefix, medians.get(network_around(prefix), np.nan)) for prefix in prefixes])
 
 
 def rival_windows(states: EndStates, asked: EndStates) -> Codes:

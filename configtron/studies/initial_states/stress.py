@@ -18,9 +18,9 @@ import numpy as np
 
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.initial.end_states import DEFAULT_WINDOW, EndStates, Names
-from configtron.learner.initial.gain_estimate import speed_up
 from configtron.learner.initial.initial_strategies import MOST_INITIAL, STRATEGIES, effective
 from configtron.learner.initial.quantisation import MAX_CWND, target_bins
+from configtron.studies.initial_states.gain_estimate import speed_up
 
 # What a prediction is multiplied by, and how many bins it is off.
 FACTORS = (0.125, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0)

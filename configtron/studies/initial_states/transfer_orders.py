@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from configtron.learner.initial.end_states import EndStates, of_records, of_rows
+from configtron.learner.initial.end_states import EndStates, end_of, of_rows
 from configtron.model.close_records import CLOSED, CloseRecord, OpenRecord
 from configtron.model.errors import BadInput
 from configtron.model.records import canonical
@@ -103,9 +103,7 @@ def record_of(transfer: Transfer, found: Transferred) -> CloseRecord:
 
 def end_states_of(pairs: Sequence[tuple[Transfer, Transferred]]) -> EndStates:
     """Return end states by close records, with what the guest knows beyond them: MaxRTT and packets in."""
-    states = of_records([record_of(*pair) for pair in pairs], 0, {}, {})
-    rows = [states.row(at) for at in range(len(states))]
     more = (
         {"max_rtt_ms": max(one.max_rtt_ms, one.min_rtt_ms), "packets_in": float(one.packets_in)} for _, one in pairs
     )
-    return of_rows([row | each for row, each in zip(rows, more, strict=True)])
+    return of_rows([end_of(record_of(*pair), 0) | each for pair, each in zip(pairs, more, strict=True)])

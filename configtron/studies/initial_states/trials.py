@@ -32,7 +32,7 @@ class RivalTrial(NamedTuple):
     paced        its first window is sent over one round trip
     warm_bytes   of a transfer over the same path before it, which Linux's tcp_metrics remembers; 0: they are off
     competing    a cubic flow sends through the same queue
-    saved_ms     saved round trip: a longer handshake shrinks the window (`half_quantile.under_queue`); 0: none does
+    saved_ms     saved round trip: a longer handshake shrinks the window (`trial_guest.under_queue`); 0: none does
     phase        how much later than the competing flow it begins, steps of `PHASE_S` and `PHASE_TRIPS`
     """
 

@@ -13,12 +13,13 @@ Source     Koenker and Bassett, Regression quantiles (1978)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from configtron.learner.columns import Floats
-from configtron.learner.initial.censored_hierarchy import OVERSHOOT, QUANTILES, WindowModel, coverage, pinball
+from configtron.learner.initial.censored_hierarchy import OVERSHOOT, QUANTILES, WindowModel
 from configtron.learner.initial.end_states import DEFAULT_WINDOW, EndStates, Flags
 from configtron.learner.initial.naive_bayes import inputs_of, learned_from
 from configtron.learner.initial.quantisation import MAX_CWND, target_bins
@@ -56,6 +57,18 @@ def quantile_rows(states: EndStates, asked: EndStates, true: Floats, unseen: Fla
         except BadInput:
             continue
     return [_row(name, quantiles, true, unseen) for name, quantiles in found.items()]
+
+
+def pinball(quantiles: Floats, true: Floats, shares: Sequence[float] = QUANTILES) -> float:
+    """Return the mean pinball loss of (n, shares) quantiles against (n,) true values, in whatever unit both have."""
+    over = true[:, None] - quantiles
+    levels = np.array(shares)
+    return float(np.maximum(levels * over, (levels - 1.0) * over).mean())
+
+
+def coverage(quantiles: Floats, true: Floats) -> float:
+    """Return the share of true values between the first and the last quantile."""
+    return float(((quantiles[:, 0] <= true) & (true <= quantiles[:, -1])).mean())
 
 
 def _of_bins(long: EndStates, asked: EndStates) -> Floats:

@@ -92,16 +92,13 @@ class _Scale(NamedTuple):
         share = (min(max(y, self.low), self.high) - self.low) / (self.high - self.low)
         return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 
-    def ticks_x(self) -> list[tuple[float, str]]:
-        return log_ticks(self.left, self.right) if self.log_x else ticks(self.left, self.right)
-
 
 def _axes(svg: Element, scale: _Scale, x: str, y: str) -> None:
     for tick, word in ticks(scale.low, scale.high):
         at = scale.up(tick)
         add(svg, el("line", x1=LEFT, x2=WIDTH - RIGHT, y1=at, y2=at, class_="grid"))
         add(svg, el("text", word, x=LEFT - 6, y=at + 4, text_anchor="end", class_="t-soft"))
-    for tick, word in scale.ticks_x():
+    for tick, word in (log_ticks if scale.log_x else ticks)(scale.left, scale.right):
         at = scale.across(tick)
         add(svg, el("text", word, x=at, y=HEIGHT - BOTTOM + 16, text_anchor="middle", class_="t-soft"))
     zero = scale.up(0.0)

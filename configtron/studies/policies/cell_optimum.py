@@ -14,10 +14,9 @@ from configtron.learner.cell_best import cell_best
 from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import conditions_of
 from configtron.learner.parts import Saved
-from configtron.learner.policy_row import PolicyRow
 from configtron.learner.serving_table import always
 from configtron.learner.setting import Setting
-from configtron.learner.table_policy import TablePolicy
+from configtron.learner.table_policy import PolicyRow, TablePolicy
 
 
 class CellOptimum(TablePolicy):

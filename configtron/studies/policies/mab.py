@@ -13,11 +13,10 @@ from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import ARM
 from configtron.learner.outcome_columns import OutcomeColumns
 from configtron.learner.parts import Saved
-from configtron.learner.policy_row import PolicyRow
 from configtron.learner.searches import observed_best
 from configtron.learner.serving_table import Served
 from configtron.learner.setting import CLASSES, Setting
-from configtron.learner.table_policy import TablePolicy
+from configtron.learner.table_policy import PolicyRow, TablePolicy
 
 
 class Bandit(TablePolicy):

@@ -14,10 +14,9 @@ import numpy as np
 from configtron.learner.columns import Codes, Contexts, Floats, conditions_of, site_codes
 from configtron.learner.damage import DamageBound
 from configtron.learner.driver_support import Mask
-from configtron.learner.policy_row import PolicyRow
 from configtron.learner.serving_table import always
 from configtron.learner.setting import Setting
-from configtron.learner.table_policy import TablePolicy
+from configtron.learner.table_policy import PolicyRow, TablePolicy
 from configtron.learner.tally import no_tally
 from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor

@@ -14,11 +14,10 @@ from configtron.learner.columns import ARM
 from configtron.learner.linear import Model
 from configtron.learner.outcome_columns import OutcomeColumns
 from configtron.learner.parts import Saved
-from configtron.learner.policy_row import PolicyRow
 from configtron.learner.serving_table import Served
 from configtron.learner.setting import CLASSES, WARM, Setting
 from configtron.learner.shared_model import PLAIN_MODEL, ModelOptions, SharedModel
-from configtron.learner.table_policy import TablePolicy
+from configtron.learner.table_policy import PolicyRow, TablePolicy
 from configtron.learner.templates import ready
 
 

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.damage import DamageBound
-from configtron.learner.driver_support import Mask
 from configtron.learner.outcome_columns import OutcomeColumns
+from configtron.learner.parts import OneCell
 from configtron.learner.setting import Setting
 from configtron.learner.state import check_shapes, read
 from configtron.learner.tally import Tally, no_tally
@@ -35,10 +34,8 @@ class PrefixCellsState:
     tally_: Tally
 
 
-class PrefixCells:
+class PrefixCells(OneCell):
     """Cells by prefix, and the loads in each. buckets: rows of the table."""
-
-    class_ids: tuple[str, ...] = ()
 
     def __init__(self, sites: int, configurations: int, *, buckets: int = BUCKETS):
         self.rows = buckets
@@ -58,22 +55,6 @@ class PrefixCells:
             return none, none
         codes = [zlib.crc32(prefix.encode()) % self.rows for prefix in contexts.prefixes]
         return np.array([*codes, -1], dtype=np.int64)[contexts.prefix], none
-
-    def row_of(self, network: Codes, contexts: Contexts) -> Codes:
-        """Return the cells (n,) of contexts, whatever their classes."""
-        return self.where(contexts)[0]
-
-    def points(self, contexts: Contexts) -> Floats:
-        """Return bandwidth, round trip and loss, (n, 3)."""
-        return contexts.points()
-
-    def class_of_row(self) -> Codes:
-        """Return zeros, (rows,): there are no classes."""
-        return np.zeros(self.rows, dtype=np.int64)
-
-    def allowed(self, bound: DamageBound) -> Mask:
-        """Return (1, configurations) whether each may be served everywhere."""
-        return bound.everywhere()[None]
 
     def take(self, seen: OutcomeColumns, updates: int) -> OutcomeColumns:
         """Count outcomes, each relative to its site's mean so far; return them as they are."""
