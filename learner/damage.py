@@ -28,7 +28,7 @@ import numpy as np
 
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Contexts, Floats, conditions_of
-from configtron.learner.driver_support import Mask, tied_configurations
+from configtron.learner.driver_support import Mask, find_substitutes
 from configtron.learner.serving_table import Served
 from configtron.learner.state import keep
 from configtron.model.congestion import FAIR
@@ -210,7 +210,7 @@ def bounded(served: Served, allowed: Mask, row_class: Codes, grid: Grid) -> Serv
     every row may have.
     """
     stand_in = {
-        key: tied_configurations(grid, np.frombuffer(key, dtype=np.bool_)) for key in {row.tobytes() for row in allowed}
+        key: find_substitutes(grid, np.frombuffer(key, dtype=np.bool_)) for key in {row.tobytes() for row in allowed}
     }
     instead = np.stack([stand_in[row.tobytes()] for row in allowed])
     configuration = np.take_along_axis(instead[row_class], served.configuration, axis=1)

@@ -23,7 +23,7 @@ LEAST_LOADS = 100
 Takes = Callable[[str, Value], bool]
 
 
-def reached(grid: Grid, takes: Takes) -> Mask:
+def reachable_mask(grid: Grid, takes: Takes) -> Mask:
     """Return (configurations,) whether the driver takes each value that is no default; true of Default."""
     usual = {knob.name: knob.default for knob in grid.knobs}
     found = np.array([
@@ -33,7 +33,7 @@ def reached(grid: Grid, takes: Takes) -> Mask:
     return found
 
 
-def met(grid: Grid, loads: Floats) -> Mask:
+def loaded_mask(grid: Grid, loads: Floats) -> Mask:
     """Return (configurations,) whether each of its values had `LEAST_LOADS`, with any values of other knobs; true of
     Default. A model's prediction for values that were never loaded is extrapolation. loads: (configurations,)."""
     found = np.ones(len(grid), dtype=np.bool_)
@@ -44,7 +44,7 @@ def met(grid: Grid, loads: Floats) -> Mask:
     return found
 
 
-def unreached(grid: Grid, takes: Takes) -> tuple[str, ...]:
+def list_unreachable(grid: Grid, takes: Takes) -> tuple[str, ...]:
     """Return knobs that can be given no value but their default."""
     return tuple(
         knob.name
@@ -53,7 +53,7 @@ def unreached(grid: Grid, takes: Takes) -> tuple[str, ...]:
     )
 
 
-def tied_configurations(grid: Grid, among: Mask) -> Codes:
+def find_substitutes(grid: Grid, among: Mask) -> Codes:
     """Return for each configuration, (configurations,), the one of `among` that shares most settings with it.
 
     Among ties, return the one nearest to Default. A configuration of `among` stands for itself.

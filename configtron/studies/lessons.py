@@ -20,7 +20,7 @@ from typing import NamedTuple
 from configtron.lab.testbed import families
 from configtron.model.nouns import Profile, Value
 from configtron.studies.guests import captured
-from configtron.studies.guests.captured import CaptureOrders, Loaded
+from configtron.studies.guests.captured import CaptureOrders, LoadRow
 from configtron.studies.guests.parts import Part, PartResult, performed
 from configtron.studies.guests.time_sequence import ROUNDS, Risen, risen
 from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, Cell, Evaluated, Fact, Sequences, Table
@@ -106,7 +106,7 @@ def read(lesson: Lesson, done: PartResult) -> LessonOutcome | None:
     """A part's loads; None where no repeat ended well for both. Errors: `BadInput` for logs that cannot be read."""
     if not done.text:
         return None
-    by: dict[int, dict[int, Loaded]] = {}
+    by: dict[int, dict[int, LoadRow]] = {}
     for one in captured.loads_of(done.text):
         if not one.failed:
             by.setdefault(one.repeat, {})[one.configuration] = one

@@ -23,7 +23,7 @@ NS = 1_000_000_000
 SECONDS_MOST = 9_000_000_000
 
 
-class Walked(NamedTuple):
+class PacketWalk(NamedTuple):
     """Packet blocks found (begin, kind), where the next block begins, and why the walk stopped there.
 
     "more" (the buffer ends within a block), "block" (one that must be read first), "broken".
@@ -35,7 +35,7 @@ class Walked(NamedTuple):
     why: str
 
 
-def walk(words: memoryview, at: int, end: int) -> Walked:
+def walk(words: memoryview, at: int, end: int) -> PacketWalk:
     """Return packet blocks from byte `at` of a buffer on, up to a block of another kind. words: the buffer's."""
     packets: list[int] = []
     kinds: list[int] = []
@@ -44,18 +44,18 @@ def walk(words: memoryview, at: int, end: int) -> Walked:
         kind, size = words[at], words[at + 1]
         if kind not in PACKETS:
             broken = kind != SECTION and _broken(size)
-            return Walked(packets, kinds, at * 4, "broken" if broken else "block")
+            return PacketWalk(packets, kinds, at * 4, "broken" if broken else "block")
         if _broken(size):
-            return Walked(packets, kinds, at * 4, "broken")
+            return PacketWalk(packets, kinds, at * 4, "broken")
         after = at + (size >> 2)
         if after > last:
             break
         if words[after - 1] != size:
-            return Walked(packets, kinds, at * 4, "broken")
+            return PacketWalk(packets, kinds, at * 4, "broken")
         packets.append(at * 4)
         kinds.append(kind)
         at = after
-    return Walked(packets, kinds, at * 4, "more")
+    return PacketWalk(packets, kinds, at * 4, "more")
 
 
 def _broken(size: int) -> bool:
@@ -80,7 +80,7 @@ class Fields(NamedTuple):
     link: Column
 
 
-def fields(data: bytearray, walked: Walked, section: Section, counts: Counter[str]) -> Fields:
+def fields(data: bytearray, walked: PacketWalk, section: Section, counts: Counter[str]) -> Fields:
     """Read packet blocks; count and leave out those with a wrong length or interface."""
     begin, kinds = np.asarray(walked.packets, np.int64), np.asarray(walked.kinds, np.int64)
     windows = np.ndarray((len(data) - 28 + 1,), "V28", data, 0, (1,))

@@ -45,7 +45,7 @@ def boots(folder: Path) -> int:
         return 0
 
 
-def adopted(folder: Path) -> Running:
+def adopt(folder: Path) -> Running:
     """Return the guest that lives in this folder, or that has ended by now."""
     return Running(_AdoptedProcess(folder), folder)
 

@@ -80,7 +80,7 @@ class Counts:
     waiting: int  # queued or under way now
 
 
-class Listed(NamedTuple):
+class MomentList(NamedTuple):
     """A list of moments as the player reads it."""
 
     file: str
@@ -95,7 +95,7 @@ class TracePlayer:
         self._folder = tempfile.TemporaryDirectory(prefix="player-")
         # its report of each way when it was last set, without what the seed decides
         self.seen: dict[str, str] = {}
-        self._lists: dict[tuple[LinkDirection, int], Listed] = {}
+        self._lists: dict[tuple[LinkDirection, int], MomentList] = {}
         self._errors = Path(self._folder.name, "errors").open("w+")
         self._process = subprocess.Popen(
             [str(program), netns, near, far],
@@ -142,17 +142,17 @@ class TracePlayer:
         lasting = {name: value for name, value in settings.items() if name not in BY_SEED}
         self.seen[WAYS[number]] = " ".join(f"{name} {value}" for name, value in lasting.items())
 
-    def _list(self, way: LinkDirection, salt: int) -> Listed:
+    def _list(self, way: LinkDirection, salt: int) -> MomentList:
         """Return a way's moments as a file, written once."""
         same = way, salt
         if same not in self._lists:
             found = opportunities.of(way, salt, opportunities.read)
             if found is None:
-                self._lists[same] = Listed("-", 0, 1)
+                self._lists[same] = MomentList("-", 0, 1)
             else:
                 path = Path(self._folder.name, str(len(self._lists)))
                 path.write_text("\n".join(map(str, found.at_us)))
-                self._lists[same] = Listed(str(path), len(found.at_us), found.period_us)
+                self._lists[same] = MomentList(str(path), len(found.at_us), found.period_us)
         return self._lists[same]
 
     def counts(self) -> dict[str, Counts]:

@@ -174,7 +174,7 @@ def configured(
     short stays beside its log, and the next build of the same goes on with it. without: files that are not unpacked.
     """
     require(absent_for(recipe), f"building the {recipe.title}")
-    work = building()
+    work = build_folder()
     source, place = work / "source", work / objects
     log = cache_folder() / "kernel-build.log"
     log.write_text("")
@@ -204,7 +204,7 @@ def configured(
     shutil.rmtree(work)
 
 
-def building() -> Path:
+def build_folder() -> Path:
     """Return the folder that a kernel is built in."""
     return cache_folder() / "kernel-building"
 
@@ -221,14 +221,14 @@ def unpack(packed: Path, source: Path, log: Path, progress: Progress, without: S
     """Unpack the source package's archive by tar, but for files of these patterns; count the progress in bytes of the
     archive."""
     source.mkdir(parents=True)
-    size, report = max(packed.stat().st_size, 1), paced(progress, f"unpacking {packed.name}")
+    size, report = max(packed.stat().st_size, 1), report_progress(progress, f"unpacking {packed.name}")
     excluded = [f"--exclude={packed.name.partition('.tar')[0]}/{pattern}" for pattern in without]
     command = ["tar", "--extract", "--xz", "--strip-components=1", f"--directory={source}", "--anchored", *excluded]
     with (
         log.open("a") as sink,
         packed.open("rb") as archive,
         subprocess.Popen(
-            bound(command), stdin=subprocess.PIPE, stdout=sink, stderr=sink, env=build_environment()
+            niced(command), stdin=subprocess.PIPE, stdout=sink, stderr=sink, env=build_environment()
         ) as tar,
     ):
         assert tar.stdin
@@ -244,10 +244,10 @@ def unpack(packed: Path, source: Path, log: Path, progress: Progress, without: S
             tar.terminate()
             raise
     if tar.returncode:
-        raise broken("tar", log)
+        raise build_error("tar", log)
 
 
-def paced(progress: Progress, what: str, done: int = 0) -> Callable[[int], None]:
+def report_progress(progress: Progress, what: str, done: int = 0) -> Callable[[int], None]:
     """Return a function that takes the per cent done and reports some of them; done: those done before it began."""
     began = at = time.monotonic()
     reported = done
@@ -286,22 +286,22 @@ def fragment_lines(recipe: KernelRecipe = LAB) -> list[str]:
 
 def run(command: list[str], log: Path) -> None:
     with log.open("a") as sink:
-        if subprocess.run(bound(command), stdout=sink, stderr=sink, env=build_environment(), check=False).returncode:
-            raise broken(command[0], log)
+        if subprocess.run(niced(command), stdout=sink, stderr=sink, env=build_environment(), check=False).returncode:
+            raise build_error(command[0], log)
 
 
-def broken(program: str, log: Path) -> Missing:
+def build_error(program: str, log: Path) -> Missing:
     """Return the error of a build that failed."""
-    anew = f"to begin anew remove {building()}"
+    anew = f"to begin anew remove {build_folder()}"
     return Missing(f"{program} failed while building the lab kernel; its words are at the end of {log}; {anew}")
 
 
-def bound(command: list[str]) -> list[str]:
+def niced(command: list[str]) -> list[str]:
     """Return the command so that it ends when we end, and runs at a lower priority (nice)."""
-    return tied(["nice", *command])
+    return ended_with_us(["nice", *command])
 
 
-def tied(command: list[str]) -> list[str]:
+def ended_with_us(command: list[str]) -> list[str]:
     """Return the command so that it ends when we end."""
     return ["setpriv", "--pdeathsig", "TERM", *command]
 
@@ -313,10 +313,10 @@ def build_environment() -> dict[str, str]:
 
 def compile_kernel(make: list[str], work: Path, log: Path, progress: Progress, recipe: KernelRecipe) -> None:
     """Compile the missing objects; `work` stores the progress, for a build that is interrupted."""
-    command = bound([*make, f"-j{os.cpu_count() or 1}", recipe.program, "modules"])
+    command = niced([*make, f"-j{os.cpu_count() or 1}", recipe.program, "modules"])
     count = work / STEPS
     steps = int(count.read_text() or 0) if count.exists() else 0
-    report = paced(progress, f"building the {recipe.title}", _percent(steps, recipe))
+    report = report_progress(progress, f"building the {recipe.title}", _percent(steps, recipe))
     with (
         log.open("a") as sink,
         subprocess.Popen(
@@ -335,7 +335,7 @@ def compile_kernel(make: list[str], work: Path, log: Path, progress: Progress, r
             making.terminate()
             raise
     if making.returncode:
-        raise broken("make", log)
+        raise build_error("make", log)
 
 
 def _percent(steps: int, recipe: KernelRecipe) -> int:

@@ -65,7 +65,7 @@ class CaptureOrders:
             raise BadInput(f"not a capture's orders: {error}") from error
 
 
-class Loaded(NamedTuple):
+class LoadRow(NamedTuple):
     """One load: configuration and repeat by number, what the client measured, the checksum of its logs (`packets`)."""
 
     configuration: int
@@ -76,15 +76,15 @@ class Loaded(NamedTuple):
     packets: str
 
 
-def loads_of(text: str) -> list[Loaded]:
+def loads_of(text: str) -> list[LoadRow]:
     """Return the loads in the text of `perform`. Errors: `BadInput`."""
     try:
-        return [Loaded(*row) for row in json.loads(text)]
+        return [LoadRow(*row) for row in json.loads(text)]
     except (ValueError, TypeError) as error:
         raise BadInput(f"not a capture's loads: {error}") from error
 
 
-def logs(folder: Path, one: Loaded) -> tuple[Seen, Seen]:
+def logs(folder: Path, one: LoadRow) -> tuple[Seen, Seen]:
     """Return a load's packets at the servers' and at the client's end. Errors: `BadInput`."""
     try:
         paths = _paths(folder, one.configuration, one.repeat)
@@ -108,7 +108,7 @@ def perform(orders: str, folder: Path, means: Means) -> str:
         return canonical([list(row) for row in _loads(worked, wanted, folder)])
 
 
-def _loads(worked: Worked, wanted: CaptureOrders, folder: Path) -> Sequence[Loaded]:
+def _loads(worked: Worked, wanted: CaptureOrders, folder: Path) -> Sequence[LoadRow]:
     found = []
     for at, profile in enumerate(wanted.configurations):
         seen = worked.configure(at, profile)
@@ -119,7 +119,7 @@ def _loads(worked: Worked, wanted: CaptureOrders, folder: Path) -> Sequence[Load
             for path, packets in zip(_paths(folder, at, repeat), ends, strict=True):
                 np.save(path, packets)
             checksum = hashlib.sha256(b"".join(packets.tobytes() for packets in ends)).hexdigest()
-            found.append(Loaded(at, repeat, load.plt_ms, load.connections, load.failed, checksum))
+            found.append(LoadRow(at, repeat, load.plt_ms, load.connections, load.failed, checksum))
     return found
 
 

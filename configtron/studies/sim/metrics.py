@@ -37,7 +37,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Fared:
+class ReplayMetrics:
     """How sessions fared. median, p95: distance from the best, as a share of it; excess_ms: mean over the best;
     worse: share a fifth slower than under Default; gain: median improvement on Default; arms: share by name."""
 
@@ -50,7 +50,7 @@ class Fared:
     arms: tuple[tuple[str, float], ...]
 
 
-def fared(replay: Replay, rows: slice = slice(None)) -> Fared:
+def measure(replay: Replay, rows: slice = slice(None)) -> ReplayMetrics:
     """Return the metrics of those sessions, which must have been replayed; only clients' sessions count
     (`Reports.client`)."""
     here = slice(*rows.indices(replay.at_))
@@ -59,7 +59,7 @@ def fared(replay: Replay, rows: slice = slice(None)) -> Fared:
     best, default = best_ms(replay, here)[client], default_ms(replay, here)[client]
     far = ms / best - 1.0
     arms = np.bincount(replay.decisions_.arm[here][client], minlength=len(ARMS)) / len(ms)
-    return Fared(
+    return ReplayMetrics(
         len(ms),
         quantile(far, 0.5, whose),
         quantile(far, 0.95, whose),
@@ -92,7 +92,7 @@ def default_ms(replay: Replay, rows: slice = slice(None)) -> Floats:
     return loads(replay.sessions, replay.tensor, np.full(n, replay.tensor.grid.default), here)
 
 
-def away(replay: Replay, rows: slice = slice(None)) -> Floats:
+def distance(replay: Replay, rows: slice = slice(None)) -> Floats:
     """Return (n,) distance from the best, as a share of the best's page load time."""
     found: Floats = replay.median_ms_[slice(*rows.indices(replay.at_))] / best_ms(replay, rows) - 1.0
     return found

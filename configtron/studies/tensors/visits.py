@@ -64,9 +64,9 @@ def visits(tensor: Tensor) -> Table | None:
     kinds = {option: _cells(at_sites(tensor, some), names, option) for option in realism.VISITS}
     rows: list[tuple[Cell, ...]] = []
     for name in (WITH_BBR, GRID):
-        first = concluded(kinds[""], name)
+        first = conclude(kinds[""], name)
         for option, cells in kinds.items():
-            rows.append(_row(option, name, cells, concluded(cells, name), first))
+            rows.append(_row(option, name, cells, conclude(cells, name), first))
     columns = ("visit", "set", "conditions", "static configuration", "within 5 % of best, %", "mean regret, %",
                "first visits' static, %", "deciding knob", "its one value costs, %", "h2 over h1, least, %",
                "h2 over h1, most, %", "changes")  # fmt: skip
@@ -80,11 +80,11 @@ def _cells(tensor: Tensor, names: list[str], option: str) -> PublishedCells:
     return PublishedCells(tensor.of(at), scores(tensor.median_ms.astype(np.float64))[at], stacks, ())
 
 
-def concluded(cells: PublishedCells, name: str) -> Conclusions:
+def conclude(cells: PublishedCells, name: str) -> Conclusions:
     """Return the conclusions over a set of configurations."""
     allowed = cells.allowed(name)
     regret = excess(cells.score, allowed)
-    lost = worth(cells, name)
+    lost = cost_of_one_value(cells, name)
     deciding = max(lost, key=lambda knob: lost[knob], default="")
     return Conclusions(
         regret, static(regret, cells.tensor.share), (deciding, lost.get(deciding, np.nan)), versions(cells, name)
@@ -115,7 +115,7 @@ def _changes(cells: PublishedCells, here: Conclusions, first: Conclusions, their
         yield f"the faster version of HTTP in {int(flipped.sum())}"
 
 
-def worth(cells: PublishedCells, name: str) -> dict[str, float]:
+def cost_of_one_value(cells: PublishedCells, name: str) -> dict[str, float]:
     """Return the mean regret over a set when one knob stays, everywhere, at its best value."""
     regret, share = excess(cells.score, cells.allowed(name)), cells.tensor.share
     found = {}
