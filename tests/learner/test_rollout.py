@@ -283,7 +283,7 @@ def test_arms_that_lose_loads_break_the_ratio() -> None:
     assert sound.p > ERROR and sound.units > 5000
     lost = ratio_of(fleet_rows(1, 12_000, lost_of_treated=0.4))
     assert lost.p < ERROR
-    assert ratio_of([replace(row, propensity=None) for row in ROWS]).units == 0
+    assert ratio_of([row._replace(propensity=None) for row in ROWS]).units == 0
 
 
 def drawn_rows(seed: int, weights: Sequence[float], lost: float = 0.0) -> list[OutcomeRow]:
