@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Rows of docs/fleet.md, from the tests that plant the faults.
+"""Rows of a table of faults, from the tests that plant them.
 
-    CONFIGTRON_FAULT_ROWS=benchmarks/fault_rows/processes.jsonl python -m pytest tests/service/fleet/faults
+    CONFIGTRON_FAULT_ROWS=rows.jsonl python -m pytest tests/service/fleet/faults
 
 A test that passed puts its row into that file, in place of the one of the same fault; without the variable, nowhere.
-`python -m benchmarks.fault_table --write` makes the page from it.
 """
 
 from __future__ import annotations
