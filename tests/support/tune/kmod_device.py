@@ -34,11 +34,12 @@ from configtron.linux.netns import inside
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place
+from configtron.tune.drivers.congestion_controls import REGISTERED
 from configtron.tune.drivers.kmod import abi
 from configtron.tune.drivers.kmod.abi import FLAGS, KEY_OF
 from configtron.tune.drivers.kmod.device import Device
 from configtron.tune.drivers.kmod.kmod_driver import CONTROL, DEFAULT_CONTROL, KmodDriver
-from configtron.tune.drivers.kmod.module_units import AVAILABLE, KNOB_OF, packed, reaches
+from configtron.tune.drivers.kmod.module_units import KNOB_OF, packed, reaches
 from tests.support.kmod.schemes import references
 from tests.support.tune.kmod_net import (
     PORT4,
@@ -466,7 +467,7 @@ def needs_ecn(opened: Device) -> dict[str, Any]:
     opened.delete_profile(made)
     found["driver"] = refused(("tcp_congestion_control", "dctcp"))
     # a namespace other than the first may choose among these only
-    Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").write_text(AVAILABLE.read_text())
+    Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").write_text(REGISTERED.read_text())
     default("dctcp")
     before = opened.status()["prefixes"], opened.profiles()
     found |= {"default": refused(), "default stays": default_of("s")}

@@ -30,7 +30,7 @@ from configtron.linux.libbpf import Map, call
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place, Rules
-from configtron.service.lease.unjournaled import marked_state
+from configtron.service.lease.kernel_rules import marked_state
 from configtron.tune.drivers.bpf import cells, controls, layout, pins
 from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.drivers.bpf.layout import LayoutRow
