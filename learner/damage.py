@@ -12,7 +12,8 @@ Method     A PLT-tensor has for each of its conditions, configurations and sites
            no large burst, no more connections than browsers open.
 Stop when  every class has its configurations. Default is among them, unless it was measured above the bound and another
            one is within it.
-Reads as   (classes, configurations) whether a class may be served a configuration; a policy keeps to it (`policy.py`).
+Reads as   (classes, configurations) whether a class may be served a configuration; a policy keeps to it
+           (`table_policy.py`).
 Fails as   `BadInput` for a tensor without damage, or a bound below 1.
 Differs    from CT, whose objective is load time alone; and from a guard by names: six paced cubic connections harm more
            than bbr over one where the buffer holds a quarter of the pipe, and nothing harms where it holds eight.

@@ -254,7 +254,7 @@ class Policy(Protocol):
     """One way to choose a profile. The simulator and the manager are two callers of it.
 
     Between two updates a decision depends on the context and on chance alone, so that many can be made at once
-    (`choose_many` and `observe_many` of `learner/policy.py`) and come out bit for bit as if made one by one.
+    (`choose_many` and `observe_many` of `learner/parts.py`) and come out bit for bit as if made one by one.
     """
 
     @property

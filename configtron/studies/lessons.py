@@ -3,9 +3,9 @@
 
 Question   A tensor shows which of two configurations is faster; which events on the wire cause the difference?
 Method     Two configurations that differ in one knob load one page under one condition, several times, each time with
-           the same losses for both; the guest logs every packet at both ends (`captured.py`). The study draws the
-           repeat with the median ratio of page load times, both configurations on the same axes, and reads figures
-           from its packets (`rising.py`).
+           the same losses for both; the guest logs every packet at both ends (`guests/captured.py`). The study draws
+           the repeat with the median ratio of page load times, both configurations on the same axes, and reads
+           figures from its packets (`guests/time_sequence.py`).
 Reads as   A claim holds when its faster configuration was faster in every repeat; in part when in most.
 Fails as   a failed load counts for neither; a failed part leaves its lesson out, and the result names it.
 Source     HC sections 1 and 2; Dukkipati et al., An Argument for Increasing TCP's Initial Congestion Window, 2010
