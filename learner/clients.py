@@ -48,7 +48,6 @@ BACK_SHARE = 0.5
 LEAST_OTHERS = 30.0
 # Why an outcome, or a prefix, does not count.
 BELOW_ROUND_TRIP, UNLIKE_CLASS, OVER_CAP = "outcome:below-round-trip", "prefix:unlike-class", "prefix:over-cap"
-QUARANTINE_REASONS = (BELOW_ROUND_TRIP, UNLIKE_CLASS, OVER_CAP)
 
 Bools = npt.NDArray[np.bool_]
 

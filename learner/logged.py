@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of
-from configtron.learner.parts import BatchPolicy
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid, live_grid, setting
 from configtron.model.nouns import Knob, Outcome, Profile
@@ -86,7 +86,7 @@ def logged_of(outcomes: Sequence[Outcome]) -> Logged:
     return Logged(none, contexts, columns, plt_ms, measured_at, tuple(settings.values()), tuple(network))
 
 
-def taught(policy: BatchPolicy, logged: Logged, progress: Callable[[int], None] = lambda _: None) -> Decisions:
+def taught(policy: TablePolicy, logged: Logged, progress: Callable[[int], None] = lambda _: None) -> Decisions:
     """Return the policy's decision for each client, made before it learns from that client's outcome.
 
     `progress` is called now and then with the number of outcomes learned. It never decides further ahead than its next
@@ -108,7 +108,7 @@ def taught(policy: BatchPolicy, logged: Logged, progress: Callable[[int], None] 
     return Decisions(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-def _decided(policy: BatchPolicy, here: Contexts, outcomes: Decisions, plt_ms: Floats) -> list[Decisions]:
+def _decided(policy: TablePolicy, here: Contexts, outcomes: Decisions, plt_ms: Floats) -> list[Decisions]:
     """Return the policy's decisions for contexts up to its next update, each after the changes by earlier outcomes."""
     parts, at, chance = [], 0, policy.chances(len(here))
     while at < len(here):

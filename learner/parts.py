@@ -7,18 +7,16 @@ partitions; `OwnLoads` and `SharedModel` are expectations. A part that learns de
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from configtron.learner.columns import Codes, Contexts, Decisions, Floats
+from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.damage import DamageBound
 from configtron.learner.driver_support import Mask, find_substitutes
 from configtron.learner.serving_table import Served
 from configtron.learner.tally import Tally, expected_ln, no_tally, own_excess
 from configtron.model.grid import Grid
-from configtron.model.nouns import Context
-from configtron.model.protocols import Policy
 
 # The weight of the rows' own means beside a client's vote: they decide ties alone.
 TIE = 1e-6
@@ -83,46 +81,6 @@ class CellModel(Protocol):
     def cost(self, among: Mask, served: Served) -> Floats:
         """Return (rows, configurations) the cost that rules sum over their clients when they merge rows; the lowest
         wins, and configurations outside `among` are infinite."""
-
-
-class BatchPolicy(Policy, Protocol):
-    """A policy that also decides and learns in columns; the simulator and the learning service call it."""
-
-    LEARNS: ClassVar[bool]
-    SCREENS: ClassVar[bool]
-    SEES_TRUTH: ClassVar[bool]
-    grid: Grid
-
-    @property
-    def class_ids_(self) -> tuple[str, ...]:
-        """Network classes by name; () for a policy without classes."""
-
-    def where(self, contexts: Contexts) -> tuple[Codes, Codes]:
-        """As `Partition.where`."""
-
-    def choose_many(self, contexts: Contexts) -> Decisions:
-        """Decide for n contexts; the same bits as n calls of `choose`."""
-
-    def chances(self, n: int) -> Floats:
-        """Draw the (n,) uniform numbers of the next n decisions."""
-
-    def decide(self, contexts: Contexts, chance: Floats) -> Decisions:
-        """Decide by chance (n,), without drawing or counting anything."""
-
-    def commit(self, decisions: Decisions) -> None:
-        """Count decisions that stand, once each, in order."""
-
-    def screen_many(self, contexts: Contexts, decisions: Decisions, plt_ms: Floats) -> tuple[int, bool]:
-        """Return how many outcomes were screened, and whether the last of them changed the table."""
-
-    def observe_many(self, contexts: Contexts, decisions: Decisions, plt_ms: Floats, *, screened: bool = False) -> None:
-        """Keep n outcomes, updating wherever an update falls due."""
-
-    def due(self) -> int:
-        """Return how many outcomes may still be observed before decisions change."""
-
-    def decision(self, context: Context, decisions: Decisions, i: int) -> Any:
-        """Return the i-th of the decisions as a noun."""
 
 
 class OneCell:

@@ -386,19 +386,7 @@ class SharedModel:
 
     def state(self) -> SharedModelState:
         """Return the state to save."""
-        return SharedModelState(
-            self.slopes_,
-            self.expected_,
-            self.rounds_ln_,
-            self.trust_,
-            self.scale_,
-            self.candidates_,
-            self.shared_,
-            self.shared_loads_,
-            self.clients_,
-            self.refused_,
-            self.noise_ln_,
-        )
+        return SharedModelState(*(getattr(self, name) for name in SharedModelState.__dataclass_fields__))
 
     def load(self, saved: dict[str, Any]) -> None:
         """Take over a saved state, after the cells took over theirs. Errors: `BadInput` where it does not fit."""
@@ -408,7 +396,5 @@ class SharedModel:
         check_shapes("rounds_ln_", (len(self.cells.classes_), len(self.sites) + 1), state.rounds_ln_)
         check_positive("noise_ln_", state.noise_ln_)
         check_codes("candidates_", state.candidates_, len(self.grid))
-        self.slopes_, self.expected_, self.rounds_ln_ = state.slopes_, state.expected_, state.rounds_ln_
-        self.trust_, self.scale_, self.candidates_ = state.trust_, state.scale_, state.candidates_
-        self.shared_, self.shared_loads_ = state.shared_, state.shared_loads_
-        self.clients_, self.refused_, self.noise_ln_ = state.clients_, state.refused_, state.noise_ln_
+        for name in SharedModelState.__dataclass_fields__:
+            setattr(self, name, getattr(state, name))

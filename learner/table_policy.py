@@ -47,62 +47,6 @@ class TableState:
     served_: Served
 
 
-class ServedTable:
-    """The table that a policy serves until its next update; Default everywhere at the start.
-
-    Two limits, in this order: configurations that can be put in force (`choose_among`), and a bound on damage to
-    neighbours (`keep_within`). A choice outside a limit is replaced by the most similar one inside it.
-
-    served  the table, within both limits
-    among   (configurations,) those that may be chosen, None for all
-    bound   on damage (`damage.py`), None for none; not part of a state (`saved.Recipe` has it)
-    """
-
-    def __init__(self, grid: Grid, cells: Partition):
-        self.grid, self.cells = grid, cells
-        self.among: Mask | None = None
-        self.bound: DamageBound | None = None
-        self.served = always(np.full(cells.rows, grid.default), "default", grid.default)
-
-    def put(self, served: Served) -> None:
-        """Serve this table from now on."""
-        if self.among is not None:
-            served = within(served, find_substitutes(self.grid, self.among))
-        if self.bound is not None:
-            mask, of_row = self.allowed()
-            served = bounded(served, mask if self.among is None else mask & self.among, of_row, self.grid)
-        self.served = served
-
-    def keep_within(self, bound: DamageBound | None) -> None:
-        """Serve nothing from now on that harms neighbours where a client is; None: whatever it does to them."""
-        self.bound = bound
-        self.put(self.served)
-
-    def choose_among(self, among: Mask) -> None:
-        """Serve only these configurations, (configurations,), and Default, from now on."""
-        self.among = among | (np.arange(len(self.grid)) == self.grid.default)
-        self.put(self.served)
-
-    def allowed(self) -> tuple[Mask, Codes]:
-        """Return (classes, configurations) whether each may be served, and (rows,) each row's class; without classes
-        one for all rows."""
-        assert self.bound is not None, "a table with a bound"
-        return self.cells.allowed(self.bound), self.cells.class_of_row()
-
-    def may(self, candidates: Codes) -> Mask | None:
-        """Return (rows, candidates) which of these may be served by the bound on damage; None: no bound."""
-        if self.bound is None:
-            return None
-        allowed, of_row = self.allowed()
-        found: Mask = allowed[of_row][:, candidates]
-        return found
-
-    def only_allowed(self, mean: Floats, wanted: Floats, candidates: Codes) -> Floats:
-        """Return values (rows, candidates), the less the better, as `within_bound` does; mean as there."""
-        may = self.may(candidates)
-        return wanted if may is None else within_bound(wanted[:, None].copy(), mean, may)[:, 0]
-
-
 class TablePolicy:
     """A policy that serves a table and remakes it at each update.
 
@@ -112,6 +56,8 @@ class TablePolicy:
     cells          how it divides clients (`class_cells.py`, `prefix_cells.py`)
     model          its expectation of each cell; each cell by its own loads where None
     update_every   outcomes per update; 0: only when `update` is called
+    among          (configurations,) those that may be chosen, None for all
+    bound          on damage (`damage.py`), None for none; not part of a state (`saved.Recipe` has it)
     """
 
     # Of its row and of its saved states; the rows of one file are made by one class, under a name each.
@@ -138,7 +84,9 @@ class TablePolicy:
     ):
         self.grid, self.sites, self.rng, self.update_every = grid, sites, rng, update_every
         self.cells, self.model = cells, model or OwnLoads(cells, grid)
-        self.table = ServedTable(grid, cells)
+        self.among: Mask | None = None
+        self.bound: DamageBound | None = None
+        self._served = always(np.full(cells.rows, grid.default), "default", grid.default)
         self.updates_ = 0
         self.waiting_: list[OutcomeColumns] = []
         self._held = 0
@@ -156,23 +104,40 @@ class TablePolicy:
 
     @property
     def served_(self) -> Served:
-        """Return the table until the next update: of configurations that may be chosen, and within a bound on
-        damage."""
-        return self.table.served
+        """Return the table until the next update, Default everywhere at the start.
+
+        Two limits, in this order: configurations that can be put in force (`choose_among`), and a bound on damage to
+        neighbours (`keep_within`). A choice outside a limit is replaced by the most similar one inside it.
+        """
+        return self._served
 
     @served_.setter
     def served_(self, served: Served) -> None:
-        self.table.put(served)
-
-    @property
-    def bound(self) -> DamageBound | None:
-        """Return the bound on damage that the table is within."""
-        return self.table.bound
+        if self.among is not None:
+            served = within(served, find_substitutes(self.grid, self.among))
+        if self.bound is not None:
+            mask, of_row = self.allowed()
+            served = bounded(served, mask if self.among is None else mask & self.among, of_row, self.grid)
+        self._served = served
 
     def allowed(self) -> tuple[Mask, Codes]:
-        """Return (classes, configurations) whether a policy with a bound may serve each, and (rows,) each row's
-        class."""
-        return self.table.allowed()
+        """Return (classes, configurations) whether a policy with a bound may serve each, and (rows,) each row's class;
+        without classes one for all rows."""
+        assert self.bound is not None, "a table with a bound"
+        return self.cells.allowed(self.bound), self.cells.class_of_row()
+
+    def may(self, candidates: Codes) -> Mask | None:
+        """Return (rows, candidates) which of these may be served by the bound on damage; None: no bound."""
+        if self.bound is None:
+            return None
+        allowed, of_row = self.allowed()
+        found: Mask = allowed[of_row][:, candidates]
+        return found
+
+    def only_allowed(self, mean: Floats, wanted: Floats, candidates: Codes) -> Floats:
+        """Return values (rows, candidates), the less the better, as `within_bound` does; mean as there."""
+        may = self.may(candidates)
+        return wanted if may is None else within_bound(wanted[:, None].copy(), mean, may)[:, 0]
 
     @property
     def class_ids_(self) -> tuple[str, ...]:
@@ -181,12 +146,14 @@ class TablePolicy:
 
     def keep_within(self, bound: DamageBound | None) -> None:
         """Serve nothing from now on that harms neighbours where a client is; None: whatever it does to them."""
-        self.table.keep_within(bound)
+        self.bound = bound
+        self.served_ = self._served
 
     def choose_among(self, among: Mask) -> None:
         """Choose only among those configurations, (configurations,), and Default, from now on. It still learns from
         other programs' choices; it serves a choice outside as the most similar one among them."""
-        self.table.choose_among(among)
+        self.among = among | (np.arange(len(self.grid)) == self.grid.default)
+        self.served_ = self._served
         self.model.restrict(among)
 
     def where(self, contexts: Contexts) -> tuple[Codes, Codes]:

@@ -17,8 +17,9 @@ Source     CT section 4; Sweeney 2002 (k-anonymity).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any
 
 from configtron.learner.changepoint import Detector, Runs, no_runs
@@ -91,13 +92,8 @@ class PrefixTraffic:
         if not self.samples:
             return {}
         kbps, rtt, loss, _ = zip(*self.samples, strict=True)
-        numbers = {"bandwidth_kbps": _median(kbps), "rtt_ms": _median(rtt), "loss": sum(loss) / len(loss)}
+        numbers = {"bandwidth_kbps": median(kbps), "rtt_ms": median(rtt), "loss": sum(loss) / len(loss)}
         return {**numbers, **self.further}
-
-
-def _median(numbers: Sequence[float]) -> float:
-    ordered, half = sorted(numbers), len(numbers) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2.0
 
 
 class Traffic:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The protocols between pure code and the world: `Wire`, `Driver`, `Policy`. Pure code works with any implementation.
+"""The protocols between pure code and the world: `Wire`, `Driver`. Pure code works with any implementation.
 
 Not every driver can do everything. An optional ability is a protocol of its own, and callers test for it with
 `isinstance`:
@@ -29,7 +29,7 @@ from typing import Protocol, runtime_checkable
 
 from configtron.model.close_records import CloseRecord, OpenRecord, PackedRecords
 from configtron.model.draw import Mix, Plan, PlanState
-from configtron.model.nouns import Context, Decision, Outcome, Packet, Segment, Value
+from configtron.model.nouns import Packet, Segment, Value
 from configtron.model.tuning import Answers, Changes, Place, Reach, Rules
 
 
@@ -248,30 +248,3 @@ class RecordMarker(Protocol):
     def mark_moved(self, sockets: Mapping[int, int]) -> None:
         """Mark the records of connected sockets, SO_COOKIE -> descriptor of this process; those without a record are
         skipped."""
-
-
-class Policy(Protocol):
-    """One way to choose a profile. The simulator and the manager are two callers of it.
-
-    Between two updates a decision depends on the context and on chance alone, so that many can be made at once
-    (`choose_many` and `observe_many` of `learner/parts.py`) and come out bit for bit as if made one by one.
-    """
-
-    @property
-    def name(self) -> str:
-        """Return the policy's name on the command line: a row of `learner.POLICIES`."""
-
-    def choose(self, context: Context) -> Decision:
-        """Pick a profile for a context; the decision carries its arm, its class and its propensity."""
-
-    def observe(self, outcome: Outcome) -> None:
-        """Store the outcome of a decision; run `update` after every `update_every` outcomes."""
-
-    def update(self) -> None:
-        """Learn from the outcomes observed since the last update."""
-
-    def save(self) -> str:
-        """Return the learned, observed and drawn state as JSON text, exactly: a restored policy decides alike."""
-
-    def restore(self, text: str) -> None:
-        """Restore the state that `save` returned. Errors: `BadInput` for another policy's or version's text."""

@@ -164,7 +164,7 @@ class Thompson(TablePolicy):
         never, unloaded = barred(self.grid.positions, loads, self.spending.asked_, self.grid.default)
         out = self.dropping.out()[:, candidates] | never[candidates]
         guard = (options.guard_ln, options.guard_sigmas, options.boldness)
-        return DrawLimits(out, unloaded[candidates], self.table.may(candidates), *guard, self._default_at())
+        return DrawLimits(out, unloaded[candidates], self.may(candidates), *guard, self._default_at())
 
     def _default_at(self) -> int:
         """Return Default's position among the candidates."""

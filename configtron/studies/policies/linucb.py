@@ -52,7 +52,7 @@ class LinUcb(TablePolicy):
         mean, candidates = model.mean(), self.model.candidates_
         drawn = model.draws(DRAWS, self.rng, 1.0, candidates)
         lower_bound = mean[:, candidates] - self.width * drawn.std(axis=1)
-        lower_bound = self.table.only_allowed(mean[:, candidates], lower_bound, candidates)
+        lower_bound = self.only_allowed(mean[:, candidates], lower_bound, candidates)
         picks = candidates[lower_bound.argmin(axis=1)]
         expected = np.exp(mean[np.arange(self.cells.rows), picks] + model.levels())
         return always(picks, "linucb", self.grid.default, expected)

@@ -51,7 +51,7 @@ class SquareCb(TablePolicy):
     def _table(self, model: Model) -> Served:
         candidates, count = self.model.candidates_, self.cells.tally_.count
         mean, rows = model.mean()[:, candidates], np.arange(self.cells.rows)
-        mean = self.table.only_allowed(mean, mean, candidates)
+        mean = self.only_allowed(mean, mean, candidates)
         best, many = mean.argmin(axis=1), len(candidates)
         loads = count.sum(axis=1, keepdims=True)
         gap = mean - mean[rows, best][:, None]

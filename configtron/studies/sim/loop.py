@@ -5,7 +5,7 @@ Question   How do clients fare under this policy, while it learns from them?
 Method     Sessions decide in order of arrival by `choose_many`; their page load times come from the tensor, with noise;
            every `interval_s` each manager is given the outcomes that have come back by then (`observe_many`), in
            their order, and updates; a manager that none came back to does not. A slow load comes back late.
-           A manager that screens (`BatchPolicy.screen_many`) sees every outcome as soon as it has come back.
+           A manager that screens (`TablePolicy.screen_many`) sees every outcome as soon as it has come back.
            A session whose network changes meanwhile has the rest of its page under the new one.
 Stop when  the sessions end, or `upto` of them; `save` and `restore` in between.
 Reads as   per session: configuration, arm, propensity, page load time with and without noise.
@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from configtron.learner.columns import Codes, Decisions, Floats
-from configtron.learner.parts import BatchPolicy
 from configtron.learner.state import decode, encode, rng_state, set_rng_state
+from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor
 from configtron.studies.sim.noise import Noise
@@ -57,7 +57,7 @@ class Replay:
         self,
         sessions: Sessions,
         tensor: Tensor,
-        managers: Sequence[BatchPolicy],
+        managers: Sequence[TablePolicy],
         rng: np.random.Generator,
         *,
         pop: Codes | None = None,
@@ -120,7 +120,7 @@ class Replay:
         for name in DECISION_COLUMNS:
             getattr(self.decisions_, name)[rows] = getattr(chosen, name)
 
-    def _decide_screened(self, policy: BatchPolicy, rows: Codes, factor: Floats) -> None:
+    def _decide_screened(self, policy: TablePolicy, rows: Codes, factor: Floats) -> None:
         """Decide for these sessions of one manager. Outcomes that come back meanwhile are screened in that order; where
         one changes the table, sessions after it are decided anew, by the same chance."""
         if not len(rows):
@@ -141,7 +141,7 @@ class Replay:
         policy.commit(self.decisions_[rows])
         self.unscreened_ = np.concatenate((self.unscreened_, rows[~self.screened_[rows]]))
 
-    def _screen(self, policy: BatchPolicy, rows: Codes, before_s: float) -> float:
+    def _screen(self, policy: TablePolicy, rows: Codes, before_s: float) -> float:
         """Screen those of these outcomes that came back before a moment, up to the first that changes the table; return
         the time when that one came back, infinite if none did."""
         rows = rows[~self.screened_[rows]]
