@@ -14,11 +14,14 @@
 # make fuzz   captures and traces made of nonsense, guided by what they reach, for FUZZ_S seconds
 # make kmod-debug  the kernel module under debug kernels, for an hour: each congestion control, stress, planted mistakes
 # make check  the developer's loop: fast tests without root, network or sleeps, on two cores
-# make evidence  the papers' figures beside ours, by commands that run now, as runs/evidence.md (EVIDENCE='--long --lab' for all);
-#                then every policy on worlds of a fresh seed, as runs/sealed.md
+# make evidence  the papers' figures beside ours, as runs/evidence.md (EVIDENCE='--long --lab' for all), then every policy on fresh worlds
+# make lint   ruff, mypy --strict, clang-format, licences
+# make docs   the same as man, then the outputs in README.md made again
+# make bench  seven servers on this host as distributions ship them
 # make version  copies configtron/__init__.py's version to setup.cfg and kmod/
 # make man    the tables in docs/ that the code has, and man pages and shell completions in build/pages
-# make golden every recording of fixtures/ played again: the same bytes, or it fails
+# make golden  every recording of fixtures/ played again: the same bytes, or it fails
+# make clean  removes .venv and what was built in this folder
 # Each step is kept by what it was made from, so all of it is safe and quick to run again.
 
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11) python3)

@@ -26,7 +26,9 @@ class BuildWithPages(build_py):
             return
         pages = Path("build/pages")
         code = f"from configtron.cli.manual import write_pages; write_pages({str(pages)!r})"
-        environment = {**os.environ, "PYTHONPATH": str(Path(self.build_lib).resolve())}
+        # What pip adds for a build (click) is on PYTHONPATH, too.
+        path = os.pathsep.join(filter(None, (str(Path(self.build_lib).resolve()), os.environ.get("PYTHONPATH"))))
+        environment = {**os.environ, "PYTHONPATH": path}
         subprocess.run([sys.executable, "-P", "-c", code], check=True, env=environment)
         for name, place in PLACES.items():
             found = pages / name

@@ -31,7 +31,7 @@ from configtron.db.outcomes import Learner, Outcomes
 from configtron.learner.class_cells import has_classes
 from configtron.learner.classes import fit
 from configtron.learner.columns import Contexts, Decisions
-from configtron.learner.driver_support import Mask, reached
+from configtron.learner.driver_support import Mask, reachable_mask
 from configtron.learner.logged import Logged, taught
 from configtron.learner.rule_cost import halves, known_outcomes
 from configtron.learner.rulebook import Rulebook
@@ -96,7 +96,7 @@ class Run:
         made = Recipe(POLICY, grid, first.contexts.sites, classes, seed).make()
         assert has_classes(made)
         self.policy = made
-        self.among: Mask = reached(grid, lambda knob, value: knob in BY_PREFIX and value != "bbr")
+        self.among: Mask = reachable_mask(grid, lambda knob, value: knob in BY_PREFIX and value != "bbr")
         self.learner = Learner(1, POLICY, POLICY, self.log, "", None, "", "", 0, 0, "")
 
     def grow(self, part: Logged) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One server, or unlike ones taking turns at one address.
+"""Load balancing: whether one server answers at an address, or unlike ones take turns.
 
 Question   Do all connections to an address meet the same configuration?
 Method     Compare all connections of a target, whatever their purpose: SYN-ACK, certificate, ALPN,
@@ -7,11 +7,12 @@ Method     Compare all connections of a target, whatever their purpose: SYN-ACK,
            are anycast sites where routes are shared by flow.
 Stop when  `CONNECTIONS_B` connections show the window, and as many the SETTINGS where there are any; or when two
            connections showed the difference. `lacking` names the readings that are missing until then.
-Reads as   "mixed" if a fact has two values; "one" if none has, and enough connections show it: of windows, of SETTINGS
-           and of the fact seen most. Details: `differs` names the facts, `connections` is the least of those counts,
-           `places` are the networks' own names of where it was answered.
-Fails as   unclear:few-connections (or some of them hint at another window, or none shows any whole); nothing at all
-           below three connections.
+Reads as   "mixed" if a fact has two values; "one" if none has, and enough connections show so. Three counts must be
+           enough: connections that show the window, that show the SETTINGS (if any do), that show the fact seen most.
+           Details: `differs` names the facts, `connections` is the least of the three counts, `places` are the names
+           that networks give to the places that answered.
+Fails as   unclear:few-connections (too few, or some of them hint at another window, or none shows a whole window);
+           nothing at all below three connections.
 Differs    from comparing numbers: windows differ only if neither one number of segments nor one of bytes explains all
            readings, and bounds count as bounds; timers, which loss lengthens, are not compared. A Server field is
            compared among answers of one status: a redirect is often made by another program.
@@ -32,15 +33,15 @@ KNOBS = ("load_balancing",)
 # Two servers of which one has 60 % of the connections hide from eight of them with chance 0.6 ** 8 + 0.4 ** 8 = 1.7 %,
 # from twelve with 0.2 %. Fewer than three give no answer.
 CONNECTIONS_LEAST, CONNECTIONS_B, CONNECTIONS_A = 3, 8, 12
-# Readings that prove a window bear no loss: fresh data follows the flight's last byte (`window_proofs.py`). One
-# segment may be amiss all the same, as the tail that tcp_tso_should_defer() holds back where segments are small
-# (net/ipv4/tcp_output.c); not so where runs of one segment size show it again and again.
+# Segments by which a proven window may still be wrong. Loss does not change one: fresh data follows the flight's last
+# byte (`window_proofs.py`). But where segments are small, tcp_tso_should_defer() holds back the tail
+# (net/ipv4/tcp_output.c). Runs of one segment size that show two windows twice each exclude that (`_split_windows`).
 AMISS = 1
-# A flight in segments smaller than this is many packets, of which loss both ways can make a window that looks proven:
-# such a low one counts once it was seen twice. The paths' own segments, and those of 536 less timestamps, are larger.
+# A flight in segments smaller than this is many packets: loss both ways can make a low window look proven, so such a
+# window counts once it was seen twice. The segments that paths set, and 536 bytes less timestamps, are larger.
 SMALL_MSS = 512
 SETTINGS, WINDOW, ANYTHING = "settings", "window", "anything"
-# How `fingerprint/window_proofs.py` calls a bound that came after a timer.
+# The name that `fingerprint/window_proofs.py` gives a bound that came after a timer.
 AFTER_TIMER = "after-timer"
 
 
@@ -59,7 +60,7 @@ class ServerFact:
 
 FACTS = (
     ServerFact("signature", "signature"),
-    # of the route alone, whatever we offer (net/ipv4/route.c, ipv4_default_advmss())
+    # set by the route alone, whatever we offer (net/ipv4/route.c, ipv4_default_advmss())
     ServerFact("mss", "rwin", "server_mss"),
     ServerFact("mss", "rwin_ts", "server_mss"),
     ServerFact("window", "rwin", within=("server_mss",)),
@@ -83,8 +84,8 @@ Faces = dict[tuple[str, ...], dict[Value, list[Observation]]]
 
 
 def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
-    """One verdict on all trials of a target; None if they show nothing."""
-    faces = _faces(trials) | {(knob,): values for knob, values in _windows(trials).items()}
+    """Return one verdict on all trials of a target; None if they show nothing."""
+    faces = _group_by_fact(trials) | {(knob,): values for knob, values in _windows(trials).items()}
     unlike = {key: values for key, values in faces.items() if len(values) > 1}
     counts = _counts(trials, faces)
     shown = min(filter(None, counts.values()), default=0)
@@ -96,10 +97,10 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     if unlike:
         names = {key[0] for key in unlike}
         details["differs"] = tuple(sorted(names))
-        # Each reading of the rarer kind is one witness, and so is each further fact, if another connection shows it:
-        # one SYN-ACK from elsewhere is odd in its options, its window and its MSS at once.
+        # Each reading of the rarer value is one witness. A further fact is one more only if another connection shows
+        # it: one SYN-ACK of another server differs in its options, its window and its MSS at once.
         witnesses = max(sorted(map(len, values.values()))[-AGREE_B] for values in unlike.values())
-        further = min(len(names), len(_odd(unlike)))
+        further = min(len(names), len(_find_odd(unlike)))
         readings = [t for values in unlike.values() for several in values.values() for t in several]
         grade = count_grade(max(witnesses, further))
         return over("load_balancing", readings, "mixed", grade, "", "connections show unlike servers", details=details)
@@ -109,9 +110,9 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     return over("load_balancing", (), "one", grade, "", "all connections show the same", details=details)
 
 
-def _odd(unlike: Faces) -> set[str]:
-    """Return the connections (trace ids) that show another value of some fact than most do; of two alike, the later
-    ones."""
+def _find_odd(unlike: Faces) -> set[str]:
+    """Return the connections (trace ids) that show another value of some fact than most do; of two values as frequent,
+    the later one's."""
     usual = (max(values.values(), key=len) for values in unlike.values())
     return {
         trial.trace_id
@@ -130,9 +131,9 @@ def lacking(trials: Iterable[Observation]) -> tuple[str, ...]:
         return ()
     if verdict.value is not None:
         return tuple(sorted({trial.knob for trial in verdict.trials}))
-    counts = _counts(by_knob, _faces(by_knob))
-    # the one of which most runs come to something
-    best = max(WINDOWS, key=lambda knob: _shown(by_knob.get(knob, ())) / max(len(by_knob.get(knob, ())), 1))
+    counts = _counts(by_knob, _group_by_fact(by_knob))
+    # the knob whose runs show the window most often
+    best = max(WINDOWS, key=lambda knob: _count_shown(by_knob.get(knob, ())) / max(len(by_knob.get(knob, ())), 1))
     short = {best: (counts[WINDOW], _needed(by_knob)), "h2_settings": (counts[SETTINGS], CONNECTIONS_B)}
     return tuple(knob for knob, (shown, least) in short.items() if 0 < shown < least)
 
@@ -154,13 +155,13 @@ def _by_knob(trials: Iterable[Observation]) -> dict[str, list[Observation]]:
 
 
 def _needed(trials: Mapping[str, Sequence[Observation]]) -> int:
-    """Return how many connections must be of one mind about the window: more where some run looks otherwise."""
-    return CONNECTIONS_A if _doubtful(trials) else CONNECTIONS_B
+    """Return how many connections must agree on the window: more where a run suggests another."""
+    return CONNECTIONS_A if _suggests_another(trials) else CONNECTIONS_B
 
 
 def _counts(trials: Mapping[str, Sequence[Observation]], faces: Faces) -> dict[str, int]:
     """Return how many connections would have shown another server: in its window, in its SETTINGS, in anything."""
-    windows = sum(_shown(trials.get(knob, ())) for knob in WINDOWS)
+    windows = sum(_count_shown(trials.get(knob, ())) for knob in WINDOWS)
     every = [sum(map(len, values.values())) for values in faces.values()]
     every += [sum(t.value is not None for t in trials.get(knob, ())) for knob in WINDOWS]
     return {
@@ -170,13 +171,13 @@ def _counts(trials: Mapping[str, Sequence[Observation]], faces: Faces) -> dict[s
     }
 
 
-def _shown(trials: Sequence[Observation]) -> int:
-    """Return runs that show the window: they prove it, or are stopped by less than a proof where others prove it."""
+def _count_shown(trials: Sequence[Observation]) -> int:
+    """Return how many runs show the window: they prove it, or show with less than a proof what others prove."""
     exact = {number(t) for t in trials if t.grade == "C"}
     return sum(t.grade == "C" or (t.detail("proof") in SUPPORTS and number(t) in exact) for t in trials)
 
 
-def _faces(trials: Mapping[str, Sequence[Observation]]) -> Faces:
+def _group_by_fact(trials: Mapping[str, Sequence[Observation]]) -> Faces:
     faces: Faces = {}
     for fact in FACTS:
         for trial in trials.get(fact.knob, ()):
@@ -189,13 +190,13 @@ def _faces(trials: Mapping[str, Sequence[Observation]]) -> Faces:
 
 
 def _windows(trials: Mapping[str, Sequence[Observation]]) -> dict[str, dict[Value, list[Observation]]]:
-    """Of each kind, high and low windows, if no one server can have shown them all; else nothing.
+    """Return the high and low windows of each knob, if no one server can have shown them all; else nothing.
 
-    A low one counts only if it is exact, and sound: a bound may be low for any reason.
+    A low one counts only if it is exact and, in small segments, seen twice: a bound may be low for any reason.
     """
     small = Counter(number(t) for knob in WINDOWS for t in trials.get(knob, ()) if t.grade == "C" and _is_small(t))
     return {
-        knob: _unlike(
+        knob: _split_windows(
             [t for t in trials.get(knob, ()) if t.grade == "C" and (not _is_small(t) or small[number(t)] >= AGREE_B)],
             [t for t in trials.get(knob, ()) if t.value is not None],
         )
@@ -207,10 +208,10 @@ def _is_small(trial: Observation) -> bool:
     return _detail(trial, "mss") < SMALL_MSS
 
 
-def _unlike(exact: Sequence[Observation], valued: Sequence[Observation]) -> dict[Value, list[Observation]]:
-    """Return the high and low windows of one kind."""
-    amiss = 0 if _again_and_again(exact) else AMISS
-    if not exact or _by_segments(exact, valued, amiss) or _by_bytes(exact, valued, amiss):
+def _split_windows(exact: Sequence[Observation], valued: Sequence[Observation]) -> dict[Value, list[Observation]]:
+    """Return the high and low windows of one knob; {} if one server explains them."""
+    amiss = 0 if _repeats_two_windows(exact) else AMISS
+    if not exact or _fits_segments(exact, valued, amiss) or _fits_bytes(exact, valued, amiss):
         return {}
     top = max(map(number, valued))
     high = [t for t in valued if number(t) >= top - amiss]
@@ -218,14 +219,14 @@ def _unlike(exact: Sequence[Observation], valued: Sequence[Observation]) -> dict
     return {"high": high, "low": low}
 
 
-def _again_and_again(exact: Sequence[Observation]) -> bool:
-    """Return whether runs of one segment size, not a small one, prove two windows twice each, which is no accident."""
+def _repeats_two_windows(exact: Sequence[Observation]) -> bool:
+    """Return whether runs of one segment size, not a small one, prove two windows twice each, thus by no accident."""
     counts = Counter((_detail(t, "mss"), number(t)) for t in exact if not _is_small(t))
     twice = Counter(mss for (mss, _), times in counts.items() if times >= AGREE_B)
     return any(values > 1 for values in twice.values())
 
 
-def _doubtful(trials: Mapping[str, Sequence[Observation]]) -> bool:
+def _suggests_another(trials: Mapping[str, Sequence[Observation]]) -> bool:
     """Return whether a run suggests a lower window and proves none: the server repeated itself, then went on."""
     for knob in WINDOWS:
         valued = [t for t in trials.get(knob, ()) if t.value is not None]
@@ -236,18 +237,18 @@ def _doubtful(trials: Mapping[str, Sequence[Observation]]) -> bool:
     return False
 
 
-def _by_segments(exact: Sequence[Observation], valued: Sequence[Observation], amiss: int) -> bool:
+def _fits_segments(exact: Sequence[Observation], valued: Sequence[Observation], amiss: int) -> bool:
     """Return whether one number of segments explains all readings."""
     return min(map(number, exact)) >= max(map(number, valued)) - amiss
 
 
-def _by_bytes(exact: Sequence[Observation], valued: Sequence[Observation], amiss: int) -> bool:
+def _fits_bytes(exact: Sequence[Observation], valued: Sequence[Observation], amiss: int) -> bool:
     """Return whether one number of bytes, in segments of each run's size, explains all readings.
 
     Servers round it up or down, but always alike: the reading is less than a segment away.
     """
     sizes = {_detail(t, "mss"): [s for s in valued if _detail(s, "mss") == _detail(t, "mss")] for t in exact}
-    if not all(_by_segments([t for t in exact if t in alike], alike, amiss) for alike in sizes.values()):
+    if not all(_fits_segments([t for t in exact if t in alike], alike, amiss) for alike in sizes.values()):
         return False
     least = max(_detail(t, "bytes") - _detail(t, "mss") for t in valued)
     return least < min(_detail(t, "bytes") + _detail(t, "mss") for t in exact)

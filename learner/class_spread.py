@@ -3,11 +3,11 @@
 
 Question   How long would this load have taken for a client at the class's centroid?
 Method     Per class a regression of (ln(ms) less the expectation of its cell and configuration) on the client's
-           distance from the centroid, from running sums; drawn to the regression over all classes by `PRIOR_LOADS`.
+           distance from the centroid, from running sums; shrunk to the regression over all classes by `PRIOR_LOADS`.
            The part that it explains is subtracted from ln(ms) before anything is learned.
 Stop when  never; sums grow by every load.
-Reads as   ln(ms) as at the centroid. Differences between configurations stay, the class's width no longer hides them.
-Fails as   nothing taken away, for a cell without an expectation yet.
+Reads as   ln(ms) as at the centroid. Differences between configurations stay; the class's width hides them no more.
+Fails as   no correction, for a cell without an expectation yet.
 Differs    from CT, which takes members of a class as one: there the width of a class is noise.
 Source     Cochran 1957 (analysis of covariance).
 """
@@ -21,7 +21,7 @@ import numpy as np
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.state import keep
 
-# Loads by which a class's slopes are drawn to those of all classes, and all classes' to none.
+# Prior loads, by which a class's slopes shrink to those of all classes, and all classes' slopes to zero.
 PRIOR_LOADS = 30.0
 # How far from its centroid a member typically is, in e-folds: turns prior loads into prior sums.
 SCALE_LN = 0.3
@@ -37,8 +37,8 @@ class Slopes:
     cross: Floats
 
     def plus(self, network: Codes, away: Floats, rest: Floats) -> Slopes:
-        """Return the sums with further loads: network (n,), away (n, d) from the centroid, rest (n,) ln(ms) less the
-        expectation."""
+        """Return the sums with further loads. network: (n,) classes; away: (n, d) from the centroid; rest: (n,) ln(ms)
+        less its expectation."""
         square, cross = self.square.copy(), self.cross.copy()
         np.add.at(square, network, away[:, :, None] * away[:, None])
         np.add.at(cross, network, away * rest[:, None])
@@ -47,8 +47,8 @@ class Slopes:
     def slopes(self) -> Floats:
         """Return (K, d) change of ln(ms) by distance from the centroid."""
         prior = PRIOR_LOADS * SCALE_LN**2 * np.eye(self.cross.shape[1])
-        every = np.linalg.solve(self.square.sum(axis=0) + prior, self.cross.sum(axis=0))
-        drawn = (self.cross + prior @ every)[:, :, None]
+        common = np.linalg.solve(self.square.sum(axis=0) + prior, self.cross.sum(axis=0))
+        drawn = (self.cross + prior @ common)[:, :, None]
         found: Floats = np.linalg.solve(self.square + prior, drawn)[:, :, 0].astype(np.float64)
         return found
 

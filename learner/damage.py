@@ -12,7 +12,8 @@ Method     A PLT-tensor has for each of its conditions, configurations and sites
            no large burst, no more connections than browsers open.
 Stop when  every class has its configurations. Default is among them, unless it was measured above the bound and another
            one is within it.
-Reads as   (classes, configurations) whether a class may be served a configuration; a policy keeps to it (`policy.py`).
+Reads as   (classes, configurations) whether a class may be served a configuration; a policy keeps to it
+           (`table_policy.py`).
 Fails as   `BadInput` for a tensor without damage, or a bound below 1.
 Differs    from CT, whose objective is load time alone; and from a guard by names: six paced cubic connections harm more
            than bbr over one where the buffer holds a quarter of the pipe, and nothing harms where it holds eight.
@@ -28,7 +29,7 @@ import numpy as np
 
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Codes, Contexts, Floats, conditions_of
-from configtron.learner.driver_support import Mask, tied_configurations
+from configtron.learner.driver_support import Mask, find_substitutes
 from configtron.learner.serving_table import Served
 from configtron.learner.state import keep
 from configtron.model.congestion import FAIR
@@ -210,7 +211,7 @@ def bounded(served: Served, allowed: Mask, row_class: Codes, grid: Grid) -> Serv
     every row may have.
     """
     stand_in = {
-        key: tied_configurations(grid, np.frombuffer(key, dtype=np.bool_)) for key in {row.tobytes() for row in allowed}
+        key: find_substitutes(grid, np.frombuffer(key, dtype=np.bool_)) for key in {row.tobytes() for row in allowed}
     }
     instead = np.stack([stand_in[row.tobytes()] for row in allowed])
     configuration = np.take_along_axis(instead[row_class], served.configuration, axis=1)

@@ -17,26 +17,25 @@ from configtron.model.grid import Grid
 from configtron.model.nouns import Value
 
 Mask = npt.NDArray[np.bool_]
-# So many loads show a value's effect to a few per cent, where loads spread by a third.
+# Loads that show a value's effect to a few per cent, where load times deviate by a third.
 LEAST_LOADS = 100
 # Whether a knob can be given a value.
 Takes = Callable[[str, Value], bool]
 
 
-def reached(grid: Grid, takes: Takes) -> Mask:
-    """Return (configurations,) whether every knob is at its default or at a value that is taken. Default always is."""
-    free = {knob.name: knob.default for knob in grid.knobs}
+def reachable_mask(grid: Grid, takes: Takes) -> Mask:
+    """Return (configurations,) whether the driver takes each value that is no default; true of Default."""
+    usual = {knob.name: knob.default for knob in grid.knobs}
     found = np.array([
-        all(value == free[knob] or takes(knob, value) for knob, value in profile.settings) for profile in grid.profiles
+        all(value == usual[knob] or takes(knob, value) for knob, value in profile.settings) for profile in grid.profiles
     ])  # fmt: skip
     found[grid.default] = True
     return found
 
 
-def met(grid: Grid, loads: Floats) -> Mask:
-    """Return (configurations,) whether each of their values had `LEAST_LOADS`, with any values of other knobs: a
-    model's prediction for values that were never loaded is extrapolation. loads: (configurations,). Default always
-    is."""
+def loaded_mask(grid: Grid, loads: Floats) -> Mask:
+    """Return (configurations,) whether each of its values had `LEAST_LOADS`, with any values of other knobs; true of
+    Default. A model's prediction for values that were never loaded is extrapolation. loads: (configurations,)."""
     found = np.ones(len(grid), dtype=np.bool_)
     for at in range(len(grid.knobs)):
         value = grid.positions[:, at]
@@ -45,7 +44,7 @@ def met(grid: Grid, loads: Floats) -> Mask:
     return found
 
 
-def unreached(grid: Grid, takes: Takes) -> tuple[str, ...]:
+def list_unreachable(grid: Grid, takes: Takes) -> tuple[str, ...]:
     """Return knobs that can be given no value but their default."""
     return tuple(
         knob.name
@@ -54,10 +53,10 @@ def unreached(grid: Grid, takes: Takes) -> tuple[str, ...]:
     )
 
 
-def tied_configurations(grid: Grid, among: Mask) -> Codes:
+def find_substitutes(grid: Grid, among: Mask) -> Codes:
     """Return for each configuration, (configurations,), the one of `among` that shares most settings with it.
 
-    Of tied configurations it is the one nearest to Default; a configuration of `among` stands for itself.
+    Among ties, return the one nearest to Default. A configuration of `among` stands for itself.
     """
     at = grid.positions
     alike = (at[:, None, :] == at[None, :, :]).sum(axis=2) * (len(grid.knobs) + 1)

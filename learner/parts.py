@@ -13,7 +13,7 @@ import numpy as np
 
 from configtron.learner.columns import Codes, Contexts, Floats
 from configtron.learner.damage import DamageBound
-from configtron.learner.driver_support import Mask, tied_configurations
+from configtron.learner.driver_support import Mask, find_substitutes
 from configtron.learner.serving_table import Served
 from configtron.learner.tally import Tally, expected_ln, no_tally, own_excess
 from configtron.model.grid import Grid
@@ -129,7 +129,7 @@ class OwnLoads:
         """Count votes: every client for the configuration that its own row serves most, or the most similar one
         allowed. A tie goes to the lower mean by the rows' own loads."""
         likeliest = served.probabilities(len(self.grid)).argmax(axis=1)
-        vote = tied_configurations(self.grid, among)[likeliest]
+        vote = find_substitutes(self.grid, among)[likeliest]
         cost = 1.0 + TIE * own_excess(self.cells.tally_, len(self.grid))
         cost[np.arange(len(vote)), vote] -= 1.0
         return np.where(among, cost, np.inf)

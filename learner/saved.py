@@ -38,7 +38,7 @@ for kind in (Grid, Knob, Dead):
 class Recipe:
     """The arguments of a policy, but for the warm start's tensor. engine: a name of `ENGINES`; watched: decide for
     clients by their own outcomes since their network changed (`reclassify.py`); divergence: when a
-    class is split, None for never; patience: as in `cells.Stop`; damage: bound on the configurations it may serve
+    class is split, None for never; patience: as in `searches.Stop`; damage: bound on the configurations it may serve
     (`damage.py`), None for all; allowed: rows of the grid that it may choose, None for all; budget: as in `Setting`."""
 
     policy: str
@@ -75,7 +75,7 @@ class Recipe:
         return found
 
     def text(self) -> str:
-        """As JSON text; equal recipes are equal texts."""
+        """Return it as JSON; equal recipes give equal texts."""
         return encode({"recipe": self})
 
 
@@ -94,12 +94,12 @@ def features_in(text: str) -> tuple[str, ...]:
 
 
 def state_of(policy: TablePolicy, watch: Watch | None) -> str:
-    """Both as one text: a policy without a watch is its own state."""
+    """Return policy and watch as one text; without a watch, the policy's own."""
     return policy.save() if watch is None else encode({"policy": policy.save(), "watch": watch.save()})
 
 
 def restore(text: str, policy: TablePolicy, watch: Watch | None) -> None:
-    """Go on where `state_of` stood. Errors: `BadInput` for another's text."""
+    """Restore policy and watch from a text of `state_of`. Errors: `BadInput` for another policy's text."""
     if watch is None:
         policy.restore(text)
         return
@@ -117,9 +117,8 @@ def classes_in(text: str) -> tuple[int, int]:
 
 
 def set_aside_in(text: str) -> dict[str, int]:
-    """Return the counts that the policy of that state leaves out of its classes, by reason
-    (`clients.py`): outcomes, and prefixes as they stand; {} for a policy without quarantine. Errors:
-    `BadInput`."""
+    """Return how many outcomes, and how many prefixes at present, the policy of that state leaves out of its classes,
+    by reason (`clients.QUARANTINE_REASONS`); {} for a policy without quarantine. Errors: `BadInput`."""
     own = _own(decode(text))
     known = own.get("clients_")
     if not isinstance(known, Clients):

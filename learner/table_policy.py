@@ -21,7 +21,7 @@ import numpy as np
 from configtron.learner.clients import buckets_of, impossible
 from configtron.learner.columns import ARM, ARMS, Codes, Contexts, Decisions, Floats, contexts_of, site_codes
 from configtron.learner.damage import DamageBound, bounded
-from configtron.learner.driver_support import Mask, tied_configurations
+from configtron.learner.driver_support import Mask, find_substitutes
 from configtron.learner.outcome_columns import OutcomeColumns, joined, no_outcomes
 from configtron.learner.parts import CellModel, OwnLoads, Partition, Saved
 from configtron.learner.posterior_draws import within_bound
@@ -133,7 +133,7 @@ class TablePolicy:
     @served_.setter
     def served_(self, served: Served) -> None:
         if self.among is not None:
-            served = within(served, tied_configurations(self.grid, self.among))
+            served = within(served, find_substitutes(self.grid, self.among))
         if self.bound is not None:
             mask, of_row = self.allowed()
             served = bounded(served, mask if self.among is None else mask & self.among, of_row, self.grid)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -105,7 +106,10 @@ def test_debian_packages_that_code_and_tests_want_are_listed_once_with_a_reason(
 
 
 def built_wheel(folder: Path) -> Path:
-    """Build a wheel by setuptools of this environment, without an index; from a copy, so that no build/ is left."""
+    """Build a wheel without an index, from a copy, so that no build/ is left.
+
+    As in pip's build isolation, what the build requires is on PYTHONPATH alone.
+    """
     setuptools = pytest.importorskip("setuptools")
     if int(setuptools.__version__.split(".")[0]) < 77:
         pytest.skip("needs setuptools 77, which `pip install .` brings into its own environment")
@@ -115,8 +119,14 @@ def built_wheel(folder: Path) -> Path:
     for entry in ROOT.iterdir():
         if entry.name not in ignore and not entry.name.endswith(".egg-info"):
             subprocess.run(["cp", "-a", entry, copy], check=True)
+    brought = folder / "brought"
+    brought.mkdir()
+    for name in ("setuptools", "_distutils_hack", "pkg_resources", "click"):
+        if (spec := find_spec(name)) and spec.origin:
+            (brought / name).symlink_to(Path(spec.origin).parent)
     code = "import setuptools.build_meta as b; b.build_wheel('..')"
-    done = subprocess.run([sys.executable, "-c", code], cwd=copy, capture_output=True, text=True, timeout=PATIENCE_S)
+    done = subprocess.run([Path(sys.executable).resolve(), "-c", code], cwd=copy, capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(brought)}, timeout=PATIENCE_S)  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     (wheel,) = folder.glob("*.whl")
     return wheel

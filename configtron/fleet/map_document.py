@@ -5,7 +5,7 @@ Question   How does a root process accept a map that came through processes and 
 Method     The head (term, version, profiles, mixes, key, digest of the table, ...) is signed with Ed25519. The table's
            columns travel beside it; their digest must be the one in the signed head.
 Stop when  The signature, every bound, and the digest hold.
-Reads as   `MapHead` and `MapTable`, thus a `FleetMap`.
+Reads as   `HeadForm` and `MapTable`, thus a `FleetMap`.
 Fails as   `MapRefused`, with the reason; nothing of the document is used.
 Source     RFC 8032 (Ed25519); PyNaCl
 """

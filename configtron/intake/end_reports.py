@@ -4,9 +4,9 @@
 Question   Which ended connections does an agent report, and what was each client given?
 Method     Connections that sent more than the default initial window are reported, so many of a prefix in a minute and
            of all in a turn: a prefix that opens many has no more say. What was given is read from the plan, as for page
-           loads (`plan_book.py`); a connection with a doubt, or whose profile was set anew, is no choice's result.
-           A row is an `OutcomeRow` whose failure is `END_STATE`: numbered, spooled and stored once like all others,
-           but in the table of end states.
+           loads (`pageloads/plan_book.py`); a connection with a doubt, or whose profile was set anew, is no choice's
+           result. A row is an `OutcomeRow` whose failure is `END_STATE`: numbered, spooled and stored once like all
+           others, but in the table of end states.
 Reads as   `OutcomeRow` without agent, boot and number, which the process that spools it adds; `state_of` is the other
            end of its way to the store.
 Fails as   counts: "end not reported: ..." by reason, "end without ..." for each column that the driver has not

@@ -8,8 +8,8 @@ Method     Order statistics: of n independent loads, the j-th fastest and the j-
            the median with at most 5 %, at every look where the rule stops.
 Stop when  a look finds both ends of its interval within `tolerance` of the median, or at the last look.
 Reads as   a `Verdict`: median, interval, and the reason why it is not settled.
-Fails as   few-loads (too few for any interval of 95 %: less than six), wide-interval, or, where so many loads failed
-           that the median did, the reason of most of them. A failed load counts as slower than all others.
+Fails as   few-loads (too few for any interval of 95 %: less than six), wide-interval, or, where the median load is one
+           that failed, the most frequent reason. A failed load counts as slower than all others.
 Differs    from CT and HC, which load five times: five loads have no interval of 95 % (94 % at best), and the median of
            five was off by a quarter to two fifths for HTTP/2 with loss-based congestion control on a lossy link.
 Source     David and Nagaraja, Order Statistics, 7.1; Bonferroni's inequality over the looks.
@@ -77,7 +77,7 @@ def judge(plt_ms: Sequence[float], rule: StoppingRule, reasons: Sequence[str] = 
     """Return the verdict on page load times, in the order of measurement; `reasons`: one for each failed load."""
     count, ordered = len(plt_ms), sorted(plt_ms)
     found = middle(ordered) if ordered else math.inf
-    # no number lies between a finished load and a failed one
+    # also if one of two middle loads failed: no number lies between a finished load and a failed one
     if math.isinf(found):
         flag = Counter(reasons).most_common(1)[0][0] if reasons else FEW
         return Verdict(None, None, None, count, flag)
@@ -90,7 +90,7 @@ def judge(plt_ms: Sequence[float], rule: StoppingRule, reasons: Sequence[str] = 
 
 
 def _rank(count: int, rule: StoppingRule) -> int:
-    """Return the rank for an interval of so many loads; 0 for no interval. Between looks, that of the look before."""
+    """Return the rank for an interval of so many loads; 0 for no interval. Between looks: the earlier look's rank."""
     # with more loads the interval at the same rank is wider and misses less often, so the earlier rank is safe
     passed = [rank for look, rank in zip(rule.looks, ranks(rule.looks, rule.error), strict=True) if look <= count]
     return passed[-1] if passed else 0

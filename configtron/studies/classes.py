@@ -12,7 +12,7 @@ from configtron.learner.classes import Classes, of_tensor
 from configtron.learner.initial_classes import ALIKE_LN, divergence_of
 from configtron.learner.repeated import Repeats, repeats
 from configtron.studies.sim.loop import loads
-from configtron.studies.sim.metrics import away
+from configtron.studies.sim.metrics import distance
 from configtron.studies.sim.noise import Noise
 from configtron.studies.sim.world import CLASS, CLASSES, World, chance, classes_of, world
 from configtron.studies.simulated.points import Point, SessionsStudy, last_half, lived, quantiles
@@ -63,7 +63,7 @@ def classing(_: str, seed: int, sessions: int, source: TensorSource) -> list[Poi
     for row, way in variants(here, ALIKE_LN).items():
         made = here.policy("configtron", classes=way.made, divergence=bound if way.evolving else None)
         replay = lived(here, [made])
-        median, p95 = quantiles(away(replay, last_half(replay)))
+        median, p95 = quantiles(distance(replay, last_half(replay)))
         found += [
             Point(row, "classes at the end", float(len(made.class_ids_))),
             Point(row, "splits", float(classed(made).splits_)),

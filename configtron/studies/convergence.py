@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from configtron.learner.table_policy import TablePolicy
-from configtron.studies.sim.metrics import away
+from configtron.studies.sim.metrics import distance
 from configtron.studies.sim.world import World, world
 from configtron.studies.simulated.ensemble_updates import AT, SPANS, between, ensemble
 from configtron.studies.simulated.points import Plot, Point, SessionsStudy, lived, quantiles
@@ -29,12 +29,12 @@ def convergence(_: str, seed: int, sessions: int, source: TensorSource) -> list[
         for name, (first, last) in SPANS.items():
             rows = between(replay, first, last)
             if rows.stop > rows.start:
-                median, p95 = quantiles(away(replay, rows))
+                median, p95 = quantiles(distance(replay, rows))
                 found += [Point(row, f"median, {name}", median), Point(row, f"p95, {name}", p95)]
         for at in AT:
             rows = between(replay, at - 1, at)
             if rows.stop > rows.start:
-                median, p95 = quantiles(away(replay, rows))
+                median, p95 = quantiles(distance(replay, rows))
                 found += [Point(row, "median", median, float(at)), Point(row, "p95", p95, float(at))]
     return found
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from configtron.studies.sim.metrics import away
+from configtron.studies.sim.metrics import distance
 from configtron.studies.sim.sessions import Sessions, drifted
 from configtron.studies.sim.world import World, chance, world
 from configtron.studies.simulated.points import Point, SessionsStudy, lived, quantiles
@@ -66,7 +66,7 @@ def _lost(row: str, here: World, name: str) -> list[Point]:
         "just after": slice(half, half + round(CORRECTED * n)),
         "a quarter later": slice(half + n // 8, half + n // 4),
     }
-    return [Point(row, words, float(np.median(away(replay, rows)))) for words, rows in spans.items()]
+    return [Point(row, words, float(np.median(distance(replay, rows)))) for words, rows in spans.items()]
 
 
 STUDY = SessionsStudy(

@@ -11,7 +11,7 @@ from configtron.learner.columns import Codes, Contexts, Decisions, Floats
 from configtron.learner.importance import feature_importance
 from configtron.learner.table_policy import TablePolicy
 from configtron.studies.sim.loop import Replay, loads
-from configtron.studies.sim.metrics import away
+from configtron.studies.sim.metrics import distance
 from configtron.studies.sim.world import CLASSES, World, chance, classes_of, world
 from configtron.studies.simulated.points import RESAMPLING, Point, SessionsStudy, last_half, lived, quantiles
 from configtron.studies.simulated.tensor_source import TensorSource
@@ -83,7 +83,7 @@ def features(_: str, seed: int, sessions: int, source: TensorSource) -> list[Poi
         for words, hidden in HIDDEN.items():
             replay = lived(here, [blind(here, name, hidden)])
             rows = last_half(replay)
-            far = away(replay, rows)
+            far = distance(replay, rows)
             complex_ = far[np.isin(here.sessions.seen.site[rows], heavy)]
             (median, p95), p95_complex = quantiles(far), quantiles(complex_)[1]
             row = f"{name}, {words}"

@@ -44,7 +44,7 @@ from configtron.studies.tensors.published import (
     prices,
 )
 from configtron.studies.tensors.regrets import Regrets, excess, held_out, static
-from configtron.studies.tensors.visits import versions, visits, worth
+from configtron.studies.tensors.visits import cost_of_one_value, versions, visits
 
 # A configuration that is this much slower than the best, or less, fits.
 FITS = 0.05
@@ -183,7 +183,9 @@ def _arms(cells: PublishedCells) -> Table:
 
 
 def _knobs(cells: PublishedCells) -> Table:
-    rows = [(knob, _percent(lost)) for knob, lost in sorted(worth(cells, GRID).items(), key=lambda row: -row[1])]
+    rows = [
+        (knob, _percent(lost)) for knob, lost in sorted(cost_of_one_value(cells, GRID).items(), key=lambda row: -row[1])
+    ]
     words = "Published order: http_version, pacing, initcwnd; reno and vegas are not needed. Grid, all others free."
     columns = ("knob", "mean regret, %")
     return Table("knobs", "What is lost where one knob has the same value in all conditions", columns, rows, words)
@@ -267,7 +269,7 @@ def _version(cells: PublishedCells) -> Fact:
     claim = "The choice most worth learning is HTTP's version, that is, the number of connections"
     published = np.array([row.h1_over_h2 for row in cells.at]) / 100
     paper = f"h2 takes {100 * published.min():+.0f} to {100 * published.max():+.0f} % of HTTP/1.1's time more"
-    gap, lost = versions(cells), worth(cells, GRID)
+    gap, lost = versions(cells), cost_of_one_value(cells, GRID)
     known = ~np.isnan(gap)
     if not known.any():
         return Fact(claim, paper, "-", UNKNOWN, "one version alone was measured")

@@ -3,9 +3,10 @@
 
 Question   Does a real kernel in virtual time show HC's and CT's findings about configurations?
 Method     A measured PLT-tensor alone. Improvements as the papers count them, and over halves of the loads, which
-           avoids the bias of choosing the best (`gains.py`); the best, near and beaten configurations (`rivals.py`);
-           the effect of each knob (`weights.py`); a tree per site, tested on conditions outside its training
-           (`trees.py`); then for each claim the paper's figure and ours, with a computed verdict (`claims.py`).
+           avoids the bias of choosing the best (`tensors/improvement.py`); the best, near and beaten configurations
+           (`comparison.py` beside it); the effect of each knob (`weights.py`); a tree per site, tested on conditions
+           outside its training (`choices.py`); then for each claim the paper's figure and ours, with a computed verdict
+           (`claims.py`).
 Reads as   `Evaluated`. It leaves out and names conditions without measurements; the figures are of the others.
 Fails as   `BadInput` where no condition is measured, or the default configuration is not among them; `Missing` without
            scikit-learn.

@@ -3,9 +3,9 @@
 
 Question   A tensor shows which of two configurations is faster; which events on the wire cause the difference?
 Method     Two configurations that differ in one knob load one page under one condition, several times, each time with
-           the same losses for both; the guest logs every packet at both ends (`captured.py`). The study draws the
-           repeat with the median ratio of page load times, both configurations on the same axes, and reads figures
-           from its packets (`rising.py`).
+           the same losses for both; the guest logs every packet at both ends (`guests/captured.py`). The study draws
+           the repeat with the median ratio of page load times, both configurations on the same axes, and reads
+           figures from its packets (`guests/time_sequence.py`).
 Reads as   A claim holds when its faster configuration was faster in every repeat; in part when in most.
 Fails as   a failed load counts for neither; a failed part leaves its lesson out, and the result names it.
 Source     HC sections 1 and 2; Dukkipati et al., An Argument for Increasing TCP's Initial Congestion Window, 2010
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from configtron.lab.testbed import families
 from configtron.model.nouns import Profile, Value
 from configtron.studies.guests import captured
-from configtron.studies.guests.captured import CaptureOrders, Loaded
+from configtron.studies.guests.captured import CaptureOrders, LoadRow
 from configtron.studies.guests.parts import Part, PartResult, performed
 from configtron.studies.guests.time_sequence import ROUNDS, Risen, risen
 from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, Cell, Evaluated, Fact, Sequences, Table
@@ -106,7 +106,7 @@ def read(lesson: Lesson, done: PartResult) -> LessonOutcome | None:
     """A part's loads; None where no repeat ended well for both. Errors: `BadInput` for logs that cannot be read."""
     if not done.text:
         return None
-    by: dict[int, dict[int, Loaded]] = {}
+    by: dict[int, dict[int, LoadRow]] = {}
     for one in captured.loads_of(done.text):
         if not one.failed:
             by.setdefault(one.repeat, {})[one.configuration] = one

@@ -8,7 +8,7 @@ import numpy as np
 from configtron.learner.columns import Codes
 from configtron.model.tensor import Tensor
 from configtron.studies.sim.conditions import DEFAULT_MEDIAN_MS
-from configtron.studies.sim.metrics import away
+from configtron.studies.sim.metrics import distance
 from configtron.studies.sim.sessions import USUAL, Sessions, drawn
 from configtron.studies.sim.world import SESSIONS, chance, world
 from configtron.studies.simulated.points import Point, SessionsStudy, last_half, lived, quantiles, tail_ms
@@ -29,7 +29,7 @@ def local(_: str, seed: int, sessions: int, source: TensorSource) -> list[Point]
         for row, managers in (("local", len(DEFAULT_MEDIAN_MS)), ("global", 1)):
             replay = lived(here, [here.policy(name, at) for at in range(managers)])
             tails[row] = tail_ms(replay)
-            median, p95 = quantiles(away(replay, last_half(replay)))
+            median, p95 = quantiles(distance(replay, last_half(replay)))
             found += [
                 Point(f"{name}, {row}", "median distance", median),
                 Point(f"{name}, {row}", "p95 distance", p95),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from configtron.studies.sim.metrics import away
+from configtron.studies.sim.metrics import distance
 from configtron.studies.sim.sessions import Arrivals
 from configtron.studies.sim.world import world
 from configtron.studies.simulated.points import Plot, Point, SessionsStudy, last_half, lived, quantiles, tail_ms
@@ -23,7 +23,7 @@ def updates(_: str, seed: int, sessions: int, source: TensorSource, days: float 
     for name in UPDATED:
         for row, interval_s in INTERVALS_S.items():
             replay = lived(here, [here.policy(name)], interval_s)
-            median, p95 = quantiles(away(replay, last_half(replay)))
+            median, p95 = quantiles(distance(replay, last_half(replay)))
             found += [
                 Point(f"{name}, {row}", "median distance", median),
                 Point(f"{name}, {row}", "p95 distance", p95),

@@ -15,7 +15,7 @@ from configtron.fingerprint.passive.columns import Column
 from configtron.model.pcapng import OLD_PACKET, PACKET, SECTION, SIMPLE, Interface, Section
 
 PACKETS = frozenset((OLD_PACKET, SIMPLE, PACKET))
-# A block is at most this long; a longer one is a broken file.
+# Bytes of a block at most; a longer one means a broken file.
 BLOCK_MOST = 1 << 23
 # No machine has so many; the obsolete packet block could not even name more.
 INTERFACES_MOST = 1 << 16
@@ -23,7 +23,7 @@ NS = 1_000_000_000
 SECONDS_MOST = 9_000_000_000
 
 
-class Walked(NamedTuple):
+class PacketWalk(NamedTuple):
     """Packet blocks found (begin, kind), where the next block begins, and why the walk stopped there.
 
     "more" (the buffer ends within a block), "block" (one that must be read first), "broken".
@@ -35,8 +35,8 @@ class Walked(NamedTuple):
     why: str
 
 
-def walk(words: memoryview, at: int, end: int) -> Walked:
-    """Return packet blocks from byte `at` of a buffer on, up to a block of another kind. `words`: its words."""
+def walk(words: memoryview, at: int, end: int) -> PacketWalk:
+    """Return packet blocks from byte `at` of a buffer on, up to a block of another kind. words: the buffer's."""
     packets: list[int] = []
     kinds: list[int] = []
     at, last = at // 4, end // 4
@@ -44,18 +44,18 @@ def walk(words: memoryview, at: int, end: int) -> Walked:
         kind, size = words[at], words[at + 1]
         if kind not in PACKETS:
             broken = kind != SECTION and _broken(size)
-            return Walked(packets, kinds, at * 4, "broken" if broken else "block")
+            return PacketWalk(packets, kinds, at * 4, "broken" if broken else "block")
         if _broken(size):
-            return Walked(packets, kinds, at * 4, "broken")
+            return PacketWalk(packets, kinds, at * 4, "broken")
         after = at + (size >> 2)
         if after > last:
             break
         if words[after - 1] != size:
-            return Walked(packets, kinds, at * 4, "broken")
+            return PacketWalk(packets, kinds, at * 4, "broken")
         packets.append(at * 4)
         kinds.append(kind)
         at = after
-    return Walked(packets, kinds, at * 4, "more")
+    return PacketWalk(packets, kinds, at * 4, "more")
 
 
 def _broken(size: int) -> bool:
@@ -63,7 +63,7 @@ def _broken(size: int) -> bool:
 
 
 def words_of(data: bytearray, order: str) -> memoryview:
-    """A buffer as 32-bit words. In the other byte order it is copied, so once a buffer is enough."""
+    """Return a buffer as 32-bit words. It copies a buffer of the other byte order: call it once a buffer."""
     size = len(data) // 4
     if order == "<":
         return memoryview(data)[: size * 4].cast("I")
@@ -71,7 +71,7 @@ def words_of(data: bytearray, order: str) -> memoryview:
 
 
 class Fields(NamedTuple):
-    """Of packet blocks, a column each."""
+    """Columns, a row a packet block. kept: bytes captured; length: bytes on the wire; at: ns; link: the link type."""
 
     start: Column
     kept: Column
@@ -80,8 +80,8 @@ class Fields(NamedTuple):
     link: Column
 
 
-def fields(data: bytearray, walked: Walked, section: Section, counts: Counter[str]) -> Fields:
-    """Read packet blocks; those with a wrong their length or interface are counted and left out."""
+def fields(data: bytearray, walked: PacketWalk, section: Section, counts: Counter[str]) -> Fields:
+    """Read packet blocks; count and leave out those with a wrong length or interface."""
     begin, kinds = np.asarray(walked.packets, np.int64), np.asarray(walked.kinds, np.int64)
     windows = np.ndarray((len(data) - 28 + 1,), "V28", data, 0, (1,))
     words = windows[begin].view(f"{section.order}u4").reshape(len(begin), 7).astype(np.int64)
@@ -104,7 +104,7 @@ def fields(data: bytearray, walked: Walked, section: Section, counts: Counter[st
     counts["malformed-record"] += int(np.count_nonzero(~fits))
     counts["unknown-interface"] += int(np.count_nonzero(fits & ~known))
     at, link = np.zeros(len(begin), np.int64), np.zeros(len(begin), np.int64)
-    # Only those that are named here: a file may have as many interfaces as packets.
+    # Only the interfaces that these blocks name: a file may have as many interfaces as packets.
     for number in [0] if len(section.interfaces) == 1 else np.unique(interface[known]).tolist():
         about = section.interfaces[number]
         rows = slice(None) if len(section.interfaces) == 1 else np.flatnonzero(interface == number)

@@ -9,7 +9,7 @@ Stop when  the caller stops it: it gets the expected improvement as a share of t
 Reads as   `Suggestion(configuration, gain)`.
 Fails as   `BadInput` for nothing tried.
 Differs    from GPyOpt: no optimiser runs over a continuous relaxation of a finite set, no configuration is suggested
-           twice, and the logarithm makes a page load's noise the same everywhere. Measured: benchmarks/learn.
+           twice, and the logarithm makes a page load's noise the same everywhere. Measured: benchmarks.learner.
 Source     Rasmussen and Williams 2006, chapters 2 and 5; Jones, Schonlau and Welch 1998 (expected improvement).
 """
 

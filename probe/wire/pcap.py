@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Evidence: traces as pcapng that Wireshark reads and that we rebuild the very same traces from.
+"""Evidence: traces as pcapng, which Wireshark reads, and from which we rebuild the very same traces.
 
 One file a vantage. Two interfaces, then per trace, without gaps:
 
     Decryption Secrets    the TLS secrets, if any (so the wire packets can be decrypted)
     Enhanced Packet ...   the frames on interface "wire", LINKTYPE_RAW. The first carries a comment: JSON with the
                           request and how it ended. A frame that offloading had merged carries {"gso_size": n}; one that
-                          we sent between two segments of a merged frame carries {"index": n}, its packet's place
+                          we sent between two segments of a merged frame carries {"index": n}: packet n is its own
     Enhanced Packet ...   the messages of stream probes on interface "plaintext", LINKTYPE_WIRESHARK_UPPER_PDU
 
 Wireshark counts packets, so frame k of a trace is its number `first_frame + k`. A file is only ever appended to; the
@@ -87,7 +87,7 @@ class EvidenceWriter:
         self._at = at or len(OPENING)
 
     def append(self, recording: Recording) -> TraceLocation:
-        """Write a trace; where it lies. A trace without frames leaves none."""
+        """Write a trace; return where it lies. A trace without frames leaves no block."""
         data, packets = encode(recording)
         self._file.write(data)
         offset, self._at = self._at, self._at + len(data)
@@ -143,7 +143,7 @@ def encode(recording: Recording) -> tuple[bytes, int]:
 
 
 def _places(packets: tuple[Packet, ...], frames: tuple[Frame, ...]) -> dict[int, int]:
-    """Return sent frames that lie among the segments of an earlier merged frame -> index of their packet."""
+    """Return the index of the packet of each sent frame that lies among the segments of an earlier merged frame."""
     indices = {packet.frame: index for index, packet in enumerate(packets) if packet.way == "out"}
     places = {}
     count = 0
@@ -155,7 +155,7 @@ def _places(packets: tuple[Packet, ...], frames: tuple[Frame, ...]) -> dict[int,
 
 
 def _header(trace: Trace, blocks: int) -> str:
-    session = trace.session and {**asdict(trace.session), "certificate": _text(trace.session.certificate)}
+    session = trace.session and {**asdict(trace.session), "certificate": _base64(trace.session.certificate)}
     if session:
         del session["keylog"]
     about = {
@@ -166,7 +166,7 @@ def _header(trace: Trace, blocks: int) -> str:
     return _ABOUT.encode(about)
 
 
-def _text(data: bytes) -> str:
+def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
@@ -189,7 +189,7 @@ def _speaks_http2(trace: Trace) -> bool:
 
 
 def read_evidence(path: Path, *, offset: int = 0, end: int | None = None) -> Iterator[Trace]:
-    """Yield the traces of a file, or of the part of it that an Evidence names."""
+    """Yield the traces of a file, or of the bytes offset..end of it (`TraceLocation`)."""
     with path.open("rb") as file:
         check_opening(file, path)
         file.seek(max(offset, len(OPENING)))
@@ -207,7 +207,7 @@ def check_opening(file: IO[bytes], path: Path) -> None:
 
 def traces_in(blocks: Iterable[pcapng.Block], name: str) -> Iterator[tuple[Trace, TraceLocation]]:
     """Yield the traces of all blocks after the opening, and where each lies in the file of that name."""
-    keylog, reading, packets, began = "", None, 0, -1
+    keylog, builder, packets, began = "", None, 0, -1
     try:
         for block in blocks:
             began = block.offset if began < 0 else began
@@ -217,17 +217,17 @@ def traces_in(blocks: Iterable[pcapng.Block], name: str) -> Iterator[tuple[Trace
                 packets += 1
                 captured = pcapng.captured(block.body)
                 about = _about(captured)
-                if reading is None or "id" in about:
-                    reading, keylog = _Reading(about, keylog, packets), ""
-                if reading.take(captured, about):
-                    yield reading.trace(), TraceLocation(name, began, block.end, reading.first, reading.frames)
-                    reading, began = None, -1
+                if builder is None or "id" in about:
+                    builder, keylog = _TraceBuilder(about, keylog, packets), ""
+                if builder.take(captured, about):
+                    yield builder.trace(), TraceLocation(name, began, block.end, builder.first, builder.frames)
+                    builder, began = None, -1
     except (ValueError, KeyError, TypeError, IndexError, struct.error) as error:
         raise BadInput(f"{name}: packet {packets} is not as `configtron probe` writes them: {error}") from error
 
 
-class _Reading:
-    """A trace being put together from its blocks."""
+class _TraceBuilder:
+    """Builds a trace from its blocks."""
 
     def __init__(self, about: About, keylog: str, first: int) -> None:
         self.first = first
@@ -240,16 +240,16 @@ class _Reading:
         self._messages: list[Message] = []
 
     def take(self, captured: pcapng.Captured, about: About) -> bool:
-        """One more packet block; whether it was the last."""
+        """Take one more packet block; return whether it was the last."""
         at = (captured.at_ns - self._about["started_at"]) / 1e9
         if captured.interface == _PLAIN:
             self._messages.append(Message(at, captured.way, pcapng.plaintext(captured.data)))
         else:
-            self._frame(captured, about, at)
+            self._take_frame(captured, about, at)
         self._left -= 1
         return self._left == 0
 
-    def _frame(self, captured: pcapng.Captured, about: About, at: float) -> None:
+    def _take_frame(self, captured: pcapng.Captured, about: About, at: float) -> None:
         ordinal, self.frames = self.frames, self.frames + 1
         found = dissect(captured.data, captured.length)
         if found is None:
@@ -270,7 +270,7 @@ class _Reading:
             target=Target(**about["target"]),  # type: ignore[arg-type]
             vantage=about["vantage"],
             probe=about["probe"],
-            params=cast(tuple[tuple[str, Value], ...], _frozen(about["params"])),
+            params=cast(tuple[tuple[str, Value], ...], _freeze(about["params"])),
             started_at=about["started_at"],
             packets=tuple(self._packets[: about["packets"]]),
             messages=tuple(self._messages),
@@ -285,9 +285,9 @@ class _Reading:
         return replace(bare, keylog=self._keylog)
 
 
-def _frozen(value: Value | list[Value]) -> Value:
-    """Return JSON's lists as the tuples they were."""
-    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
+def _freeze(value: Value | list[Value]) -> Value:
+    """Turn JSON's lists into the tuples that they were."""
+    return tuple(_freeze(v) for v in value) if isinstance(value, list) else value
 
 
 def _about(captured: pcapng.Captured) -> About:

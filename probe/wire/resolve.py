@@ -23,9 +23,9 @@ from configtron.model.errors import BadInput
 from configtron.model.nouns import Vantage
 from configtron.probe.target_session import Answer
 
-# A try waits for the longest path we admit and a name server that asks others first; resolv.conf(5) has 5 s. Five
-# tries, with dnspython's pauses between them (0.1 s, doubling): where a packet in twenty is lost each way, one question
-# in a hundred thousand stays unanswered; two tries leave one in a hundred.
+# A try lasts as long as an answer may need over the longest path that we admit, from a name server that asks others
+# first; resolv.conf(5) has 5 s. Five tries, with dnspython's pauses between them (0.1 s, doubling): where a packet in
+# twenty is lost each way, one question in a hundred thousand stays unanswered; two tries leave one in a hundred.
 TRY_S = 2.0
 LIFETIME_S = 11.0
 MOST_PORT = 65535
@@ -39,7 +39,7 @@ def resolve(
 ) -> dict[str, Answer]:
     """Return addresses or a reason for each name, in the order of the names."""
     with inside(vantage.netns):
-        answers = asyncio.run(_all(names, asker(vantage.resolver, lifetime_s), RECORDS[version]))
+        answers = asyncio.run(_ask_all(names, asker(vantage.resolver, lifetime_s), RECORDS[version]))
     return dict(zip(names, answers, strict=True))
 
 
@@ -63,14 +63,18 @@ def resolve_stream(
     lifetime_s: float = LIFETIME_S,
 ) -> Iterator[tuple[str, Answer]]:  # fmt: skip
     """Yield addresses or a reason for each name, as answers come; a slow one holds up no other. Names are taken as
-    there is room, so any number of them takes the same memory. The best IP version that a name has is asked for.
+    there is room, so any number of them takes the same memory. It asks for one IP version after another, until
+    a name has addresses.
     """
-    asked, rest = asker(vantage.resolver, lifetime_s), iter(names)
+    resolver, rest = asker(vantage.resolver, lifetime_s), iter(names)
     loop = asyncio.new_event_loop()
     flying: set[asyncio.Task[tuple[str, Answer]]] = set()
     try:
         while True:
-            flying |= {loop.create_task(_best(name, asked, versions)) for name in islice(rest, at_once - len(flying))}
+            flying |= {
+                loop.create_task(_ask_versions(name, resolver, versions))
+                for name in islice(rest, at_once - len(flying))
+            }
             if not flying:
                 return
             with inside(vantage.netns):
@@ -84,28 +88,28 @@ def resolve_stream(
         loop.close()
 
 
-async def _best(name: str, asked: dns.asyncresolver.Resolver, versions: Sequence[int]) -> tuple[str, Answer]:
+async def _ask_versions(name: str, resolver: dns.asyncresolver.Resolver, versions: Sequence[int]) -> tuple[str, Answer]:
     answers = []
     for version in versions:
-        answers.append(await _one(name, asked, RECORDS[version]))
+        answers.append(await _ask(name, resolver, RECORDS[version]))
         if answers[-1].addresses:
             return name, answers[-1]
     return name, answers[0]
 
 
-async def _all(names: Iterable[str], asked: dns.asyncresolver.Resolver, record: str) -> list[Answer]:
+async def _ask_all(names: Iterable[str], resolver: dns.asyncresolver.Resolver, record: str) -> list[Answer]:
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def one(name: str) -> Answer:
         async with gate:
-            return await _one(name, asked, record)
+            return await _ask(name, resolver, record)
 
     return await asyncio.gather(*(one(name) for name in names))
 
 
-async def _one(name: str, asked: dns.asyncresolver.Resolver, record: str) -> Answer:
+async def _ask(name: str, resolver: dns.asyncresolver.Resolver, record: str) -> Answer:
     try:
-        answer = await asked.resolve(f"{name}.", record)
+        answer = await resolver.resolve(f"{name}.", record)
         return Answer(tuple(sorted((str(found.address) for found in answer), key=ip_address)))
     except (dns.exception.DNSException, OSError, ValueError) as error:
         return Answer((), reason_of(error))
@@ -118,7 +122,7 @@ def reason_of(error: Exception) -> str:
     return next((reason for kind, reason in REASONS if isinstance(error, kind)), "dns:malformed")
 
 
-# The first that fits.
+# The first row that fits an error has its reason.
 REASONS: tuple[tuple[type[Exception], str], ...] = (
     (dns.resolver.NXDOMAIN, "dns:nxdomain"),
     (dns.resolver.NoAnswer, "dns:no-address"),

@@ -161,7 +161,7 @@ def small(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> kerne
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_build_that_was_cut_short_goes_on(cache: Path, small: kernel.KernelRecipe, how: signal.Signals) -> None:
-    objects = kernel.building() / "objects"
+    objects = kernel.build_folder() / "objects"
     (cache / "pause").touch()
     child = os.fork()
     if not child:
@@ -175,7 +175,7 @@ def test_a_build_that_was_cut_short_goes_on(cache: Path, small: kernel.KernelRec
         time.sleep(0.02)
     os.killpg(child, how)
     os.waitpid(child, 0)
-    large = kernel.building() / "source" / "large"
+    large = kernel.build_folder() / "source" / "large"
     before = large.stat().st_ino, large.stat().st_ctime_ns
     lines: list[str] = []
 
@@ -186,7 +186,7 @@ def test_a_build_that_was_cut_short_goes_on(cache: Path, small: kernel.KernelRec
 
     image = kernel.ensure_kernel(hear, small)
     # Each step once: what was compiled is not compiled again.
-    assert image.read_text() == "1\n2\n3\n4\n" and not kernel.building().exists()
+    assert image.read_text() == "1\n2\n3\n4\n" and not kernel.build_folder().exists()
     assert lines[0] == "going on with the small kernel where it was cut short"
     assert lines[2] == "building the small kernel: 50 %" and not any("unpacking" in line for line in lines)
 
@@ -194,10 +194,10 @@ def test_a_build_that_was_cut_short_goes_on(cache: Path, small: kernel.KernelRec
 @pytest.mark.slow
 @pytest.mark.parametrize("left", ["", "another-kernel objects"])
 def test_half_a_source_or_anothers_is_unpacked_again(cache: Path, small: kernel.KernelRecipe, left: str) -> None:
-    (kernel.building() / "source").mkdir(parents=True)
-    (kernel.building() / "source" / "Makefile").write_text("half")
+    (kernel.build_folder() / "source").mkdir(parents=True)
+    (kernel.build_folder() / "source" / "Makefile").write_text("half")
     if left:
-        (kernel.building() / kernel.UNPACKED).write_text(left)
+        (kernel.build_folder() / kernel.UNPACKED).write_text(left)
     lines: list[str] = []
     assert kernel.ensure_kernel(lines.append, small).read_text() == "1\n2\n3\n4\n"
     assert lines[:2] == ["removing what an unfinished build left", "unpacking source.tar.xz: 0 %"]
@@ -208,7 +208,7 @@ def test_progress_comes_by_the_clock_too(monkeypatch: pytest.MonkeyPatch) -> Non
     now = [0.0]
     monkeypatch.setattr(kernel.time, "monotonic", lambda: now[0])
     lines: list[str] = []
-    report = kernel.paced(lines.append, "building", 20)
+    report = kernel.report_progress(lines.append, "building", 20)
     for now[0], percent in ((1.0, 21), (11.0, 22), (12.0, 23), (13.0, 28)):
         report(percent)
     assert lines == ["building: 20 %", "building: 22 %, about 429 s left", "building: 28 %, about 117 s left"]

@@ -213,7 +213,7 @@ LATE_NS = BEGUN_NS + 4 * 3600 * 10**9
 
 def of_version(gain: float) -> list[OutcomeRow]:
     """Rows of a stage in which a quarter of the clients that are not held back have version 1.9."""
-    return [replace(row, map_version=9 if int(row.unit[:8], 16) % 4 == 0 else 8) for row in fleet_rows(1, 24_000, gain)]
+    return [row._replace(map_version=9 if int(row.unit[:8], 16) % 4 == 0 else 8) for row in fleet_rows(1, 24_000, gain)]
 
 
 def quarter(rows: list[OutcomeRow], rollout: Rollout = QUARTER) -> StageLook:
@@ -260,7 +260,7 @@ def test_the_gain_of_the_whole_map_is_found_with_its_interval() -> None:
 
 
 def test_what_does_not_teach_is_counted_by_its_reason() -> None:
-    loads = fleet_loads([*ROWS, replace(ROWS[0], teaches=True, plt_ms=None, failure="", why_not="")])
+    loads = fleet_loads([*ROWS, ROWS[0]._replace(teaches=True, plt_ms=None, failure="", why_not="")])
     assert loads.aside["turn"] == sum(not row.teaches for row in ROWS) and loads.aside[NO_TIME] == 1
     assert len(loads.loads) + sum(loads.aside.values()) == loads.rows
     assert np.isinf(loads.loads.ln_ms).sum() == sum(row.plt_ms is None and row.teaches for row in ROWS)
@@ -283,7 +283,7 @@ def test_arms_that_lose_loads_break_the_ratio() -> None:
     assert sound.p > ERROR and sound.units > 5000
     lost = ratio_of(fleet_rows(1, 12_000, lost_of_treated=0.4))
     assert lost.p < ERROR
-    assert ratio_of([replace(row, propensity=None) for row in ROWS]).units == 0
+    assert ratio_of([row._replace(propensity=None) for row in ROWS]).units == 0
 
 
 def drawn_rows(seed: int, weights: Sequence[float], lost: float = 0.0) -> list[OutcomeRow]:

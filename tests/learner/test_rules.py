@@ -13,7 +13,7 @@ import pytest
 
 from configtron.learner import Setting, policy
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.driver_support import met, reached, tied_configurations, unreached
+from configtron.learner.driver_support import find_substitutes, list_unreachable, loaded_mask, reachable_mask
 from configtron.learner.explain import explain
 from configtron.learner.export import EXPORT_LEAF, export, relabelled
 from configtron.learner.fallback import LEAST_LOADS, fallback
@@ -126,7 +126,7 @@ def test_an_unknown_client_is_reported(thompson: Any) -> None:
     assert not found.class_id and "unknown" in found.reason and found.choices[0].arm == "default"
 
 
-AMONG = reached(TENSOR.grid, lambda knob, _: knob != "http_version")
+AMONG = reachable_mask(TENSOR.grid, lambda knob, _: knob != "http_version")
 DEFAULT, EVERY = TENSOR.grid.default, np.ones(len(TENSOR.grid), dtype=np.bool_)
 OTHER, THIRD = [at for at in range(len(TENSOR.grid)) if at != DEFAULT][:2]
 
@@ -428,10 +428,10 @@ def test_values_that_no_driver_reaches_stay_at_their_default(name: str) -> None:
     def takes(knob: str, value: Value) -> bool:
         return knob == "tcp_congestion_control" or (knob == "initcwnd" and value != 1)
 
-    among = reached(TENSOR.grid, takes)
+    among = reachable_mask(TENSOR.grid, takes)
     made, (contexts, _) = taught(name), clients(TENSOR, 2000, 5)
     every, book = rulebook(made, contexts), rulebook(made, contexts, among=among)
-    assert set(unreached(TENSOR.grid, takes)) == {"pacing", "tcp_autocorking", "http_version"}
+    assert set(list_unreachable(TENSOR.grid, takes)) == {"pacing", "tcp_autocorking", "http_version"}
     assert all(takes(knob, value) for profile in book.profiles.values() for knob, value in profile.settings)
     assert among[book.by_class].all() and not among[every.by_class].all(), "or nothing unreached was wanted"
     if name == "thompson":
@@ -440,20 +440,24 @@ def test_values_that_no_driver_reaches_stay_at_their_default(name: str) -> None:
         total = np.array([cost[row[network == k]].sum(axis=0) for k in range(len(book.classes))])
         ours = total[np.arange(len(total)), book.by_class]
         assert ours == pytest.approx(total.min(axis=1), rel=1e-12), "or a tie of the best"
-        assert (book.by_class != tied_configurations(TENSOR.grid, among)[every.by_class]).any()
+        assert (book.by_class != find_substitutes(TENSOR.grid, among)[every.by_class]).any()
 
 
 def test_the_nearest_within_reach_shares_most_settings() -> None:
     grid = TENSOR.grid
-    found, column = tied_configurations(grid, AMONG), grid.column("http_version")
+    found, column = find_substitutes(grid, AMONG), grid.column("http_version")
     away = (grid.positions != grid.positions[found]).sum(axis=1)
     assert (found[AMONG] == np.flatnonzero(AMONG)).all() and (away[~AMONG] == 1).all()
     assert (column[found] == column[grid.default]).all()
     # values that were never loaded are not met
     least = grid.column("initcwnd") == 0
     loads = np.where(least, 0.0, 50.0)
-    assert met(grid, loads)[DEFAULT] and not met(grid, loads)[least].any() and met(grid, loads)[~least].all()
-    assert met(grid, np.zeros(len(grid))).sum() == 1
+    assert (
+        loaded_mask(grid, loads)[DEFAULT]
+        and not loaded_mask(grid, loads)[least].any()
+        and loaded_mask(grid, loads)[~least].all()
+    )
+    assert loaded_mask(grid, np.zeros(len(grid))).sum() == 1
 
 
 def test_a_prefix_is_where_its_clients_are() -> None:

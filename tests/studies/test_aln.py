@@ -244,7 +244,7 @@ def test_every_figure_is_a_table_with_ours_beside_the_papers() -> None:
     assert by_trip["100-200 ms", FIXED] == by_trip["50-100 ms", FIXED] == [200, 1.2, 1.2, 1.2]
     assert {row[0] for row in tables["figure-21"].rows} == {"50-100 ms", "100-200 ms"}
     (fixed,) = [row for row in tables["figure-10"].rows if row[1] == FIXED]
-    # Estimated: five trips to four (`test_estimates_are_of_nulls_transfers`).
+    # Estimated: five trips to four (`test_estimates_are_of_nulls_transfers_and_exact_ones_are_never_penalised`).
     assert fixed[3] == 1.25 and fixed[6] == 1.2
     shares = {row[0]: (row[7], row[10]) for row in tables["figure-24"].rows}
     assert shares[FIXED] == (1.0, 0.0) and shares["pred-high"] == (0.0, 1.0)

@@ -15,7 +15,7 @@ from configtron.lab.testbed.tap import PACKET, Seen
 from configtron.model.errors import BadInput
 from configtron.model.records import canonical
 from configtron.studies import lessons
-from configtron.studies.guests.captured import CaptureOrders, Loaded, logs
+from configtron.studies.guests.captured import CaptureOrders, LoadRow, logs
 from configtron.studies.guests.parts import Part, PartResult
 from configtron.studies.guests.time_sequence import ACK, SYN, Risen, risen
 from configtron.studies.lessons import LESSONS, LessonOutcome
@@ -104,7 +104,7 @@ def test_lessons_are_of_things_that_there_are() -> None:
 def test_the_drawn_repeat_is_the_median_one(tmp_path: Path) -> None:
     """Ratios 3, 1.5 and 2 and a failed load: drawn is the repeat of 2."""
     slow, fast = (300.0, 150.0, 200.0, 100.0), 100.0
-    text = canonical([list(Loaded(at, r, (slow[r], fast)[at], 1, "timeout" if r == 3 and at else "", ""))
+    text = canonical([list(LoadRow(at, r, (slow[r], fast)[at], 1, "timeout" if r == 3 and at else "", ""))
                       for at in (0, 1) for r in range(4)])  # fmt: skip
     for at in (0, 1):
         for repeat in range(4):
@@ -115,7 +115,7 @@ def test_the_drawn_repeat_is_the_median_one(tmp_path: Path) -> None:
     assert lessons.read(LESSONS[0], PartResult(Part("x", "y", "z"), tmp_path, "", "failed")) is None
     (tmp_path / "0-0-server.npy").write_bytes(b"no log")
     with pytest.raises(BadInput, match="cannot be read"):
-        logs(tmp_path, Loaded(0, 0, 1.0, 1, "", ""))
+        logs(tmp_path, LoadRow(0, 0, 1.0, 1, "", ""))
 
 
 @pytest.mark.root

@@ -16,7 +16,7 @@ from configtron.model.errors import BadInput
 from configtron.model.tensor import Tensor
 from configtron.studies.sim.distortions import BAD_SHARE, DISTORTIONS, UNKNOWN_SHARE, UNMEASURED_SHARE, distorted
 from configtron.studies.sim.loop import Replay, loads
-from configtron.studies.sim.metrics import fared, mean, over, quantile
+from configtron.studies.sim.metrics import mean, measure, over, quantile
 from configtron.studies.sim.noise import NO_NOISE, Noise
 from configtron.studies.sim.sessions import Arrivals, Sessions, drawn, drifted, on
 from configtron.studies.sim.world import World, world
@@ -119,8 +119,8 @@ def test_a_change_half_way_mixes_two_networks_and_default_is_default() -> None:
     best, untouched = replay("optimal"), replay("default")
     best.run()
     untouched.run()
-    assert fared(best).median.value == 0.0 and fared(best).excess_ms.value == pytest.approx(0.0, abs=1e-9)
-    default = fared(untouched)
+    assert measure(best).median.value == 0.0 and measure(best).excess_ms.value == pytest.approx(0.0, abs=1e-9)
+    default = measure(untouched)
     assert default.gain.value == default.worse.value == 0.0 and dict(default.arms) == {"default": 1.0}
     assert default.median.low < default.median.value < default.median.high
 
@@ -195,7 +195,7 @@ def test_batches_do_not_show_in_a_distorted_world_and_what_happened_is_the_tenso
     expected = here.tensor.median_ms[here.sessions.condition, TENSOR.grid.default, here.sessions.seen.site]
     stays = np.isinf(here.sessions.change_s)
     assert np.allclose(medians[stays], expected[stays])
-    assert fared(one).sessions == (2000 if here.reports is None else here.reports.client.sum())
+    assert measure(one).sessions == (2000 if here.reports is None else here.reports.client.sum())
 
 
 def reported(name: str) -> np.ndarray:

@@ -36,7 +36,7 @@ VALID_NS = 3600 * 10**9
 class RecordingMaker:
     """Make a map whenever rows came. In `folder`: the file `hang` lets `make` wait, which makes `hanging`, until it
     is gone; `die` kills the
-    process, `fault` raises, `speak` logs a line."""
+    process, `fault` raises, `end` raises as a file that is cut, `speak` logs a line."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.sequences, self._made = folder, list[int](), -1
@@ -50,6 +50,8 @@ class RecordingMaker:
             time.sleep(0.01)
         if (self._folder / "fault").exists():
             raise ZeroDivisionError("a fault")
+        if (self._folder / "end").exists():
+            raise EOFError("Ran out of input")
         if (self._folder / "die").exists():
             (self._folder / "die").unlink()
             os.kill(os.getpid(), signal.SIGKILL)

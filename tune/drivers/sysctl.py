@@ -3,7 +3,7 @@
 
 Question   Which knobs can a host set without module and BPF, and how does it set a knob that has only a sysctl?
 Method     The driver writes the default profile's settings to /proc/sys/net/ipv4. It notes the earlier values before
-           (in a table of its own, `route_annotations.py`), and restores them once a later profile no longer sets them.
+           (in a table of its own, `route/annotations.py`), and restores them once a later profile no longer sets them.
            It notes its own values too: any other value was set by another program since, and stays.
 Reads as   The sysctls themselves: a value that another program has changed reads as it is, under the profile's name.
 Fails as   `BadInput` for prefixes, since sysctls have none; `Refused` where the kernel does not take a value, after
@@ -40,7 +40,7 @@ from configtron.tune.unsupported import UNSUPPORTED
 
 log = logging.getLogger("configtron.tune")
 FOLDER = Path("/proc/sys/net/ipv4")
-# Beside those of the driver route (`table.py`).
+# Beside those of the driver route (`route/table.py`).
 NOTES_TABLE, PROTOCOL = 49395, 69
 # Two places for the note of the earlier values: the new note is whole before the old one is removed.
 STATES = (MOST_NOTES - 1, MOST_NOTES)

@@ -16,9 +16,9 @@ SESSIONS = 60_000
 # Decisions at once: as many as are made between two looks at signals.
 MOST_AT_ONCE = 20_000
 POPS = ("global", "local")
-# As in `configtron/learner/sim/distortions.py`, which the command's help is not to import.
+# As in `configtron/studies/sim/distortions.py`, which the command's help is not to import.
 DISTORT = "bots, crawler, clocks, tails, diurnal, stale, wrong, shuffled, unknown-features, missing-cells"
-# The source of sessions that stands for a world's file itself (`service/replay/origin.py`).
+# The source of sessions that stands for a world's file itself (`configtron/studies/sim/origin.py`).
 OWN = "own"
 # What a world's file has itself, and the options that may stand beside --world-out.
 NOT_BESIDE_WORLD = ("tensor", "per_s")

@@ -10,7 +10,7 @@ import click
 from configtron.cli.options import format_option, not_empty, with_options
 from configtron.model.choices import NEEDS
 
-# The options that a study of claims takes, one of simulated sessions, --resume, and --list.
+# The options that are taken by a study of claims, by a study of simulated sessions, with --resume, and with --list.
 EVERYWHERE = ("names", "every", "smoke", "seed", "html", "form", "output_file")
 OF_CLAIMS = (*EVERYWHERE, *"tensor measurement jobs folder fail_on_absent archive only site cluster".split())
 OF_SESSIONS = (*EVERYWHERE, "tensor", "count", "seeds")
@@ -18,11 +18,11 @@ OF_RESUME = ("resume", "html", "form", "output_file")
 OF_LIST = ("listed", "form", "output_file")
 # What `--help` lists last.
 ADVANCED = ("measurement", "folder", "archive", "only", "site", "cluster")
-# netem's generator takes as many bits.
+# netem's generator takes 48 bits.
 MOST_SEED = 2**48 - 1
 
 
-def _completed(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+def _complete_name(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
     from configtron.studies.registry.listing import names
 
     return [name for name in names() if name.startswith(begun)]
@@ -30,7 +30,7 @@ def _completed(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 
 # fmt: off
 study_options = with_options(
-    click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_completed),
+    click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_complete_name),
     click.option("--list", "listed", is_flag=True, help="List all studies: paper, what each reproduces, how long."),
     click.option("--all", "every", multiple=True, type=click.Choice(NEEDS), help="Run every study that needs this."),
     click.option("--tensor", metavar="FILE|NAME",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The agent's socket, which connects outwards only: DEALER.
 
-A manager that refuses a key says nothing to its owner: libzmq goes on trying. The socket's monitor reports failed
-handshakes, so that the agent can.
+A manager that refuses a key does not tell the agent: libzmq goes on trying. The socket's monitor reports failed
+handshakes, so that the agent can report them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RECONNECT_MS, RECONNECT_MAX_MS = 200, 5000
 
 _FAILED = (zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
            | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL)  # fmt: skip
-_SEEN = _FAILED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_CONNECT_RETRIED
+_MONITORED = _FAILED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_CONNECT_RETRIED
 
 
 class AgentSockets:
@@ -35,7 +35,7 @@ class AgentSockets:
         self._context = context if context is not None else zmq.Context()
         self._address = address
         self.dealer = self._socket(pair, address)
-        self._monitor = self.dealer.get_monitor_socket(_SEEN)
+        self._monitor = self.dealer.get_monitor_socket(_MONITORED)
         self._complaint = ""
         self.unsent = 0
         try:
@@ -82,11 +82,11 @@ class AgentSockets:
             self.unsent += 1
 
     def complaint(self) -> str:
-        """Return why there is no connection, in one line, once for each reason; ""."""
+        """Return why there is no connection, in one line, once for each reason; else ""."""
         latest = ""
         while self._monitor.poll(0):
             event = int(recv_monitor_message(self._monitor)["event"])
-            latest = self._explained(event)
+            latest = self._explain(event)
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._complaint = ""
         if latest and latest != self._complaint:
@@ -94,7 +94,7 @@ class AgentSockets:
             return latest
         return ""
 
-    def _explained(self, event: int) -> str:
+    def _explain(self, event: int) -> str:
         if event & _FAILED:
             why = "it was revoked or never enrolled, or the manager has another key"
             remedy = "on the manager: configtron learn manager agents"

@@ -199,7 +199,7 @@ def _adopt(orders: Orders, folder: Path) -> _Booted | None:
     """Return the guest of a killed owner, if it still runs these orders, or has finished them since."""
     if not folder.exists():
         return None
-    guest, began = orphans.adopted(folder), time.monotonic()
+    guest, began = orphans.adopt(folder), time.monotonic()
     is_alive = guest.poll() is None
     if whole(folder, orders):
         return _Booted(orders, folder, guest)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Guests that outlive their owner: how one is booted so, how a later owner finds it, waits for it, ends it.
+"""Guests that outlive their owner: how to boot one, and how a later owner finds it, waits for it and ends it.
 
-Question   How can a measurement that is killed lose nothing of what its guests are at?
-Method     A guest holds a lock on a file in its folder, itself and not through its owner: the lock is free when the
-           last of its processes is gone. The file has a line for each boot: the number of its outermost process. No
-           program else takes part: no daemon, no list of what runs.
+Question   How can a measurement be killed without losing the work of its guests?
+Method     A guest itself, not its owner, holds a lock on a file in its folder: the lock is free when the last of its
+           processes is gone. The file has a line for each boot: the number of its outermost process. There is no
+           daemon, and no list of what runs.
 Stop when  the guest's command ends; or at its limit of time (`GuestJob.limit_s`), as an orphan that is not adopted.
 Fails as   `Refused` when a guest must be ended and cannot be found: its folder is seen from another machine.
 """
@@ -22,7 +22,7 @@ from configtron.model.errors import Refused
 
 # Locked while a guest lives; a line a boot.
 LIFE = "guest.boots"
-# How often an adopted guest is looked after while one waits for its end.
+# s between two looks at an adopted guest whose end a caller waits for.
 LOOK_EVERY_S = 0.05
 
 
@@ -45,9 +45,9 @@ def boots(folder: Path) -> int:
         return 0
 
 
-def adopted(folder: Path) -> Running:
+def adopt(folder: Path) -> Running:
     """Return the guest that lives in this folder, or that has ended by now."""
-    return Running(_Another(folder), folder)
+    return Running(_AdoptedProcess(folder), folder)
 
 
 def lived_s(folder: Path) -> float:
@@ -55,7 +55,7 @@ def lived_s(folder: Path) -> float:
     return max(0.0, time.time() - (folder / LIFE).stat().st_mtime)
 
 
-class _Another:
+class _AdoptedProcess:
     """A process that is not our child: it lives while its lock is taken."""
 
     def __init__(self, folder: Path) -> None:
@@ -63,7 +63,7 @@ class _Another:
 
     @property
     def pid(self) -> int:
-        """Errors: `Refused`."""
+        """Return the number of its outermost process. Errors: `Refused`."""
         number = (self._folder / LIFE).read_text().split()[-1:]
         try:
             words = Path("/proc", *number, "cmdline").read_bytes().split(b"\0")
@@ -74,7 +74,7 @@ class _Another:
         return int(number[0])
 
     def poll(self) -> int | None:
-        """None while it runs."""
+        """Return None while it runs, else 0."""
         file = claim(self._folder)
         if file is None:
             return None
@@ -82,7 +82,7 @@ class _Another:
         return 0
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return when it has ended; `subprocess.TimeoutExpired`."""
+        """Return when it has ended. Errors: `subprocess.TimeoutExpired`."""
         deadline = time.monotonic() + timeout if timeout is not None else float("inf")
         while self.poll() is None:
             if time.monotonic() > deadline:

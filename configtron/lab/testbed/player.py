@@ -33,7 +33,7 @@ BY_SEED = ("offset_us", "seed")
 
 
 def program() -> Path:
-    """Return the player's path in the cache; compiled when it is not there. For the host."""
+    """Return the player's path in the cache; compile it if it is not there. Call it on the host, not in a guest."""
     # what is built depends on clang too
     sources = (*SOURCES, LIBRARY_SOURCE, *([ECHO_SOURCE] if shutil.which("clang") else []))
     folder = kernel.cache_folder() / f"player-{kernel.key(*(source.read_bytes() for source in sources))}"
@@ -50,7 +50,7 @@ def datagrams(program: Path) -> Path:
 
 
 def echo(program: Path) -> Path:
-    """Return the program of `echo.py` that lies beside a player where clang was there to build it."""
+    """Return the program of `echo.py` that lies beside a player; it exists only where clang could build it."""
     return program.with_name(ECHO)
 
 
@@ -80,7 +80,7 @@ class Counts:
     waiting: int  # queued or under way now
 
 
-class Listed(NamedTuple):
+class MomentList(NamedTuple):
     """A list of moments as the player reads it."""
 
     file: str
@@ -95,7 +95,7 @@ class TracePlayer:
         self._folder = tempfile.TemporaryDirectory(prefix="player-")
         # its report of each way when it was last set, without what the seed decides
         self.seen: dict[str, str] = {}
-        self._lists: dict[tuple[LinkDirection, int], Listed] = {}
+        self._lists: dict[tuple[LinkDirection, int], MomentList] = {}
         self._errors = Path(self._folder.name, "errors").open("w+")
         self._process = subprocess.Popen(
             [str(program), netns, near, far],
@@ -108,7 +108,7 @@ class TracePlayer:
         self.counts()
 
     def put(self, ways: Mapping[str, LinkDirection], *, salt: int, seed: int, waits: bool = True) -> None:
-        """Be so, for "down" and "up"; chance begins anew. Errors: `Mismatch`, naming the way.
+        """Set both ways, "down" and "up"; chance begins anew. Errors: `Mismatch`, naming the way.
 
         waits    a way's list of moments begins when the next packet comes, in either direction; else now
         """
@@ -118,7 +118,7 @@ class TracePlayer:
     def _put(self, number: int, way: LinkDirection, salt: int, seeds: tuple[int, int], waits: bool) -> None:
         """seeds: the way's own, and the one that both ways share."""
         listed, seed = self._list(way, salt), seeds[0]
-        # a trace's two files are of one moment
+        # the two files of a trace begin at one moment
         begin = seeds[1] if way.kind == "trace" else seed
         settings = {
             "opportunities": listed.moments,
@@ -142,17 +142,17 @@ class TracePlayer:
         lasting = {name: value for name, value in settings.items() if name not in BY_SEED}
         self.seen[WAYS[number]] = " ".join(f"{name} {value}" for name, value in lasting.items())
 
-    def _list(self, way: LinkDirection, salt: int) -> Listed:
+    def _list(self, way: LinkDirection, salt: int) -> MomentList:
         """Return a way's moments as a file, written once."""
         same = way, salt
         if same not in self._lists:
             found = opportunities.of(way, salt, opportunities.read)
             if found is None:
-                self._lists[same] = Listed("-", 0, 1)
+                self._lists[same] = MomentList("-", 0, 1)
             else:
                 path = Path(self._folder.name, str(len(self._lists)))
                 path.write_text("\n".join(map(str, found.at_us)))
-                self._lists[same] = Listed(str(path), len(found.at_us), found.period_us)
+                self._lists[same] = MomentList(str(path), len(found.at_us), found.period_us)
         return self._lists[same]
 
     def counts(self) -> dict[str, Counts]:

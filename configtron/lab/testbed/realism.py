@@ -7,7 +7,7 @@ Method     46 conditions: buffers of 0.1 to 10 bandwidth-delay products (`link`)
            load's rate and round trip are drawn within 6 %, so that repeats differ as real visits do.
 Reads as   `ROWS` and `DAMAGE`. The figures are of one run of six loads a cell on 2026-11-22, before this testbed had
            these conditions: no spread, neighbours with the page's own round trip, traces from a fixed moment, `results`
-           in place of `shop` at 0.25 Mbit/s. They are for comparison (`evaluate/heterogeneity.py`); no default depends
+           in place of `shop` at 0.25 Mbit/s. They are for comparison (`studies/heterogeneity.py`); no default depends
            on them.
 """
 

@@ -6,8 +6,8 @@
 
 Question   What does a measurement's own tunnel do to the flows that it measures?
 Method     A TUN device in the servers' namespace and one in the client's. A thread takes packets from each, writes a
-           number of four bytes before them and sends them as UDP datagrams to the other end, which takes them out
-           again. So the inner packets can be logged at the devices, and the outer ones on the wire.
+           number of four bytes before them and sends them as UDP datagrams to the other end, which unpacks them.
+           So the inner packets can be logged at the devices, and the outer ones on the wire.
 Differs    from Pantheon's: 32 bytes a packet in place of 28 and its number; it is one process, not one at each end.
 Source     Pantheon (Yan and others 2018), section 3.2; linux/if_tun.h
 """
@@ -38,7 +38,7 @@ NUMBER = struct.Struct(">I")
 OVERHEAD_BYTES = 28 + NUMBER.size
 # <linux/if_tun.h>
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 1, 0x1000
-# A device's queue, as the testbed's own have it.
+# The queue of a device, as long as that of the testbed's own devices.
 QUEUE_PACKETS = 10_000
 
 
@@ -54,11 +54,11 @@ class Tunnel:
 
     def __init__(self, address: str) -> None:
         self._open = ExitStack()
-        self._ends = (self._raise(SERVERS, INNER, address), self._raise(CLIENT, INNER_CLIENT, CLIENT_ADDRESS))
+        self._ends = (self._set_up(SERVERS, INNER, address), self._set_up(CLIENT, INNER_CLIENT, CLIENT_ADDRESS))
         self._ends[0].wire.connect((CLIENT_ADDRESS, PORT))
         self._ends[1].wire.connect((address, PORT))
         self._over = threading.Event()
-        self._wake, self._woken = os.pipe()
+        self._wake_read, self._wake_write = os.pipe()
         self._thread = threading.Thread(target=self._carry)
 
     def __enter__(self) -> Tunnel:
@@ -67,13 +67,13 @@ class Tunnel:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        os.write(self._woken, b".")
+        os.write(self._wake_write, b".")
         self._thread.join()
-        os.close(self._wake)
-        os.close(self._woken)
+        os.close(self._wake_read)
+        os.close(self._wake_write)
         self._open.close()
 
-    def _raise(self, netns: str, inner: str, outer: str) -> _TunnelEnd:
+    def _set_up(self, netns: str, inner: str, outer: str) -> _TunnelEnd:
         with inside(netns):
             device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
             self._open.callback(os.close, device)
@@ -90,16 +90,16 @@ class Tunnel:
     def _carry(self) -> None:
         """Carry packets until the end; each end counts its own."""
         numbers = [0, 0]
-        sources = [self._wake, *(one for end in self._ends for one in (end.device, end.wire))]
+        sources = [self._wake_read, *(one for end in self._ends for one in (end.device, end.wire))]
         while not self._over.is_set():
             ready = select.select(sources, [], [])[0]
             for at, end in enumerate(self._ends):
                 if end.device in ready:
-                    numbers[at] = self._out(end, numbers[at])
+                    numbers[at] = self._send(end, numbers[at])
                 if end.wire in ready:
-                    self._in(end)
+                    self._deliver(end)
 
-    def _out(self, end: _TunnelEnd, number: int) -> int:
+    def _send(self, end: _TunnelEnd, number: int) -> int:
         """Send what waits on the device; return the next number. What the wire has no room for is lost."""
         with suppress(BlockingIOError):
             while True:
@@ -109,7 +109,7 @@ class Tunnel:
                 number = (number + 1) % (1 << 32)
         return number
 
-    def _in(self, end: _TunnelEnd) -> None:
+    def _deliver(self, end: _TunnelEnd) -> None:
         with suppress(BlockingIOError, ConnectionError):
             while True:
                 os.write(end.device, end.wire.recv(PACKET_BYTES)[NUMBER.size :])

@@ -20,7 +20,7 @@ from configtron.lab.uml.recipes import KernelRecipe
 
 
 class Backend(Protocol):
-    """One backend for hosts of our own."""
+    """A backend: it boots hosts of the lab."""
 
     @property
     def name(self) -> str:
@@ -64,11 +64,11 @@ class Guest:
         return []
 
     def kernel(self) -> Path:
-        """Return its kernel of ours, built if need be."""
+        """Return the path of its kernel, which is ours; build it if the cache lacks it."""
         assert self.recipe
         return ensure_kernel(say, self.recipe)
 
 
 def say(line: str) -> None:
-    """Report the progress of a build, beside its printed output."""
+    """Print the progress of a build to stderr."""
     print(line, file=sys.stderr, flush=True)

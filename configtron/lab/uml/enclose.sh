@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The walls around one guest. Runs as the first process of new mount and PID namespaces (unshare, called by uml.py):
+# The walls around one guest. Runs as the first process of new mount and PID namespaces (unshare, called by enclosure.py):
 #
 #   enclose.sh uml   OUTPUT CPU LIMIT_S HIDDEN SEED PRELOAD KERNEL INIT ARGUMENT...
 #   enclose.sh qemu  OUTPUT CPU LIMIT_S HIDDEN INIT PROGRAM ARGUMENT...     (CPU is not used: two processors are emulated)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
 """The guest kernels, built once from Debian's kernel source package and kept in the user's cache.
 
-Question   Where does a kernel with virtual time, or one that watches itself, come from on a machine that has none?
+Question   Where does a kernel with virtual time, or a debug kernel, come from on a machine that has none?
 Method     Unpack /usr/src/linux-source-6.12.tar.xz, apply a recipe's patches, configure with nothing but its fragments,
            build. No other download. The cache folder's name is a checksum of all that went in, so a change of any of
            them makes another kernel and never mixes with the old one. Three recipes: LAB, which every guest of the lab
            boots; UML_DEBUG and X86_DEBUG, which stress tests of our kernel code boot (modules.py builds for them).
 Safe       A build works in a folder of its own and is renamed into place when complete: a build that was killed leaves
-           nothing that could be taken for a kernel. The next one goes on where it was cut short: the source, if it was
-           unpacked whole (a file names the kernel), and the objects of kbuild, which compiles those again that lack a
-           finished record. A lock keeps two processes from building at once; each use first compares the kernel with
-           its checksum.
+           nothing that could be taken for a kernel. The next build goes on where it was cut short: it keeps the source
+           if that was unpacked whole (a file names the kernel), and the objects for which kbuild finished a record;
+           kbuild compiles the others again. A lock keeps two processes from building at once; each use first compares
+           the kernel with its checksum.
 Differs    from Debian's user-mode-linux package (6.1, real time only): virtual time, netem that repeats, less CPU.
 """
 
@@ -40,7 +40,7 @@ KERNEL_PROGRAMS = {
 INIT_PROGRAMS = {"gcc": "gcc"}
 LIBC_HEADER = Path("/usr/include/stdio.h")
 
-# One report per so many per cent, and one after so long: the log of a build stays on one screen, and never rests.
+# A report comes after so many per cent, or after so long: the log of a build fits one screen and never stands still.
 REPORT_EVERY_PERCENT = 5
 REPORT_EVERY_S = 10.0
 # In the build's folder: which kernel's source was unpacked and patched whole; how many steps of `make` are done.
@@ -115,7 +115,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def keep(built: Path, folder: Path) -> None:
-    """Name the checksums, then move the complete folder to its place in one step."""
+    """Write the checksums, then move the complete folder to its place in one step."""
     files = sorted(path for path in built.iterdir() if path.is_file())
     (built / "SHA256SUMS").write_text("".join(f"{checksum(path)}  {path.name}\n" for path in files))
     shutil.rmtree(folder, ignore_errors=True)
@@ -168,13 +168,13 @@ def build_kernel(folder: Path, progress: Progress, recipe: KernelRecipe) -> None
 def configured(
     recipe: KernelRecipe, progress: Progress, objects: str, without: Sequence[str] = ()
 ) -> Iterator[tuple[Path, list[str], Path]]:
-    """(work folder with source/ and `objects`, the `make` command, its log) of a recipe about to be built.
+    """Yield (work folder with source/ and `objects`, the `make` command, its log) for the build of a recipe.
 
     Objects may go to "source" itself. The work folder is removed when the build went well; one that failed or was cut
     short stays beside its log, and the next build of the same goes on with it. without: files that are not unpacked.
     """
     require(absent_for(recipe), f"building the {recipe.title}")
-    work = building()
+    work = build_folder()
     source, place = work / "source", work / objects
     log = cache_folder() / "kernel-build.log"
     log.write_text("")
@@ -204,7 +204,7 @@ def configured(
     shutil.rmtree(work)
 
 
-def building() -> Path:
+def build_folder() -> Path:
     """Return the folder that a kernel is built in."""
     return cache_folder() / "kernel-building"
 
@@ -221,14 +221,14 @@ def unpack(packed: Path, source: Path, log: Path, progress: Progress, without: S
     """Unpack the source package's archive by tar, but for files of these patterns; count the progress in bytes of the
     archive."""
     source.mkdir(parents=True)
-    size, report = max(packed.stat().st_size, 1), paced(progress, f"unpacking {packed.name}")
+    size, report = max(packed.stat().st_size, 1), report_progress(progress, f"unpacking {packed.name}")
     excluded = [f"--exclude={packed.name.partition('.tar')[0]}/{pattern}" for pattern in without]
     command = ["tar", "--extract", "--xz", "--strip-components=1", f"--directory={source}", "--anchored", *excluded]
     with (
         log.open("a") as sink,
         packed.open("rb") as archive,
         subprocess.Popen(
-            bound(command), stdin=subprocess.PIPE, stdout=sink, stderr=sink, env=build_environment()
+            niced(command), stdin=subprocess.PIPE, stdout=sink, stderr=sink, env=build_environment()
         ) as tar,
     ):
         assert tar.stdin
@@ -244,11 +244,11 @@ def unpack(packed: Path, source: Path, log: Path, progress: Progress, without: S
             tar.terminate()
             raise
     if tar.returncode:
-        raise broken("tar", log)
+        raise build_error("tar", log)
 
 
-def paced(progress: Progress, what: str, done: int = 0) -> Callable[[int], None]:
-    """Return a function that hears how many per cent are done (`done` before it began) and passes some of them on."""
+def report_progress(progress: Progress, what: str, done: int = 0) -> Callable[[int], None]:
+    """Return a function that takes the per cent done and reports some of them; done: those done before it began."""
     began = at = time.monotonic()
     reported = done
     progress(f"{what}: {done} %")
@@ -286,37 +286,37 @@ def fragment_lines(recipe: KernelRecipe = LAB) -> list[str]:
 
 def run(command: list[str], log: Path) -> None:
     with log.open("a") as sink:
-        if subprocess.run(bound(command), stdout=sink, stderr=sink, env=build_environment(), check=False).returncode:
-            raise broken(command[0], log)
+        if subprocess.run(niced(command), stdout=sink, stderr=sink, env=build_environment(), check=False).returncode:
+            raise build_error(command[0], log)
 
 
-def broken(program: str, log: Path) -> Missing:
+def build_error(program: str, log: Path) -> Missing:
     """Return the error of a build that failed."""
-    anew = f"to begin anew remove {building()}"
+    anew = f"to begin anew remove {build_folder()}"
     return Missing(f"{program} failed while building the lab kernel; its words are at the end of {log}; {anew}")
 
 
-def bound(command: list[str]) -> list[str]:
-    """Return the same command, ended with us, and behind everyone else in the queue for the processor."""
-    return tied(["nice", *command])
+def niced(command: list[str]) -> list[str]:
+    """Return the command so that it ends when we end, and runs at a lower priority (nice)."""
+    return ended_with_us(["nice", *command])
 
 
-def tied(command: list[str]) -> list[str]:
-    """Return the same command, ended with us."""
+def ended_with_us(command: list[str]) -> list[str]:
+    """Return the command so that it ends when we end."""
     return ["setpriv", "--pdeathsig", "TERM", *command]
 
 
 def build_environment() -> dict[str, str]:
-    """Return the build's environment, without variables such as the caller's CFLAGS, which would change the kernel."""
+    """Return the build's environment. The caller's variables are not in it: its CFLAGS would change the kernel."""
     return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", **FIXED_BANNER}
 
 
 def compile_kernel(make: list[str], work: Path, log: Path, progress: Progress, recipe: KernelRecipe) -> None:
     """Compile the missing objects; `work` stores the progress, for a build that is interrupted."""
-    command = bound([*make, f"-j{os.cpu_count() or 1}", recipe.program, "modules"])
+    command = niced([*make, f"-j{os.cpu_count() or 1}", recipe.program, "modules"])
     count = work / STEPS
     steps = int(count.read_text() or 0) if count.exists() else 0
-    report = paced(progress, f"building the {recipe.title}", _percent(steps, recipe))
+    report = report_progress(progress, f"building the {recipe.title}", _percent(steps, recipe))
     with (
         log.open("a") as sink,
         subprocess.Popen(
@@ -328,14 +328,14 @@ def compile_kernel(make: list[str], work: Path, log: Path, progress: Progress, r
             for line in making.stdout:
                 sink.write(line)
                 steps += line.startswith("  ")
-                # Now, and not at the end: a killed process has none.
+                # At each step: a killed process writes nothing at its end.
                 count.write_text(str(steps))
                 report(_percent(steps, recipe))
         except BaseException:
             making.terminate()
             raise
     if making.returncode:
-        raise broken("make", log)
+        raise build_error("make", log)
 
 
 def _percent(steps: int, recipe: KernelRecipe) -> int:

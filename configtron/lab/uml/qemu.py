@@ -6,7 +6,7 @@ Method     qemu-system-x86_64 without hardware help (tcg), each processor a thre
            processors are truly two. The walls, the job and its results are those of User-Mode Linux (enclosure.py,
            uml/init.c); the guest sees the host's files, read-only, through 9p instead of hostfs.
            Debian's kernel has 9p as a module, so it boots from a memory disk (qemu/init.sh, busybox, ten modules).
-Differs    from uml.py: real time, two processors, no netem of virtual time; ten to fifty times slower.
+Differs    from user_mode_linux.py: real time, two processors, no netem of virtual time; ten to fifty times slower.
 """
 
 from __future__ import annotations

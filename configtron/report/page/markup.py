@@ -16,21 +16,21 @@ from xml.etree.ElementTree import Element
 from configtron.report.files import visible
 
 Child = Element | str | None
-# A page that could be made to load or run something is kept from it by the browser too.
+# The browser, too, keeps a page from loading or running anything.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = Path(__file__).with_name("style.css")
-# Elements without an inside; and where the style sheet goes.
+# Elements without content; and the element of the style sheet.
 VOID, SHEET = {"meta", "br"}, "style"
-# Longer words of strangers are cut: they are for the eye here, whole in JSON.
+# Longer texts of strangers are cut here, for the reader's eye; JSON has them whole.
 LONGEST = 120
 # Rows of a table that become cards on a telephone; more are a list to scroll.
 MOST_CARDS = 100
-# Classes of tables of nothing but numbers, which are compared down their columns.
+# Classes of tables that hold numbers alone, which a reader compares down a column.
 NUMBERS = ("matrix", "figures")
 
 
 def el(name: str, /, *children: Child, **attributes: object) -> Element:
-    """An element; `class_` is the attribute class, `stroke_width` stroke-width; None leaves one out."""
+    """Return an element. `class_` is the attribute class, `stroke_width` stroke-width; None leaves an attribute out."""
     made = Element(name)
     for key, value in attributes.items():
         if value is not None:
@@ -40,7 +40,7 @@ def el(name: str, /, *children: Child, **attributes: object) -> Element:
 
 
 def add(parent: Element, *children: Child) -> Element:
-    """The parent, with more children at its end."""
+    """Add children at the end of the parent; return it."""
     for child in children:
         if isinstance(child, str):
             last = parent[-1] if len(parent) else None
@@ -54,7 +54,7 @@ def add(parent: Element, *children: Child) -> Element:
 
 
 def short(text: str, longest: int = LONGEST) -> str:
-    """The text, cut if it is too long for the eye."""
+    """Return the text, cut if it is too long for the eye."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
@@ -120,7 +120,7 @@ def document(title: str, body: Sequence[Element], *, refresh_s: int = 0, rules: 
 
 
 def written(element: Element) -> str:
-    """The element as HTML; every word is escaped, but for the style sheet, which is ours."""
+    """Return the element as HTML; every word is escaped, but for the style sheet, which is ours."""
     if element.tag == SHEET:
         return f"<style>\n{STYLE.read_text(encoding='utf-8')}{element.text or ''}</style>"
     attributes = "".join(f' {name}="{escape(value)}"' for name, value in element.items())

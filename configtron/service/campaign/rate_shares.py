@@ -19,14 +19,15 @@ from math import inf
 
 from configtron.probe.spacing import WINDOW_S
 
-# How often workers read the list and say that they live. Shorter costs the scheduler, which answers each of them.
+# How often workers read the list and report that they live. A shorter time loads the scheduler, which answers each.
 BEAT_S = 1.0
 # Five beats: a busy scheduler or a network's hiccup takes some seconds, and an attempt lost for that is begun again.
 LEASE_S = 5.0
-# After an attempt left the list: it stops by itself LEASE_S after the last list that it read, which it may have asked
-# for a beat after it was made; one more for the answer's way, and one for what was just starting.
+# s after which an attempt that left the list has surely stopped. It stops by itself LEASE_S after it asked for the last
+# list that it read. It may have asked a beat after that list was made. A second beat is for the answer's way, a third
+# for a start under way.
 GRACE_S = LEASE_S + 3 * BEAT_S
-# A share smaller than this part of an even one is not worth to begin with: wait until another ends.
+# An attempt does not begin with a share smaller than this part of an even one: it waits until another ends.
 LEAST_SHARE = 0.5
 
 
@@ -35,7 +36,7 @@ class Attempt:
     """An attempt at a part.
 
     share    of the rates; 0 while it waits for one
-    free_at  when its share and part can be given on, once it has ended or was revoked
+    free_at  when another attempt can have its share and part; None until it has ended or was revoked
     number   of its next message
     """
 
@@ -95,7 +96,7 @@ class RateShares:
             one.free_at = now + GRACE_S
 
     def end(self, name: str, now: float) -> None:
-        """Note that an attempt reports its end. Its share is free once its last starts count in no window any more."""
+        """Note that an attempt reports its end. Its share is free once no window counts its last starts."""
         if name in self._attempts:
             one = self._attempts[name]
             one.free_at = min(now + WINDOW_S, one.free_at or inf)

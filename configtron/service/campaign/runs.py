@@ -20,7 +20,7 @@ from configtron.report.target_results import TargetResult, found_in
 
 # Held by the process of a run for as long as it runs; the kernel releases it however the process ends.
 LOCK = "lock"
-# Rows of the summary. Not the data RTO: it holds the round trip, so it differs between regions by itself.
+# Rows of the summary. Not the data RTO: it includes the round trip, so it differs between regions anyway.
 SUMMARY = TABLE2
 
 
@@ -79,7 +79,7 @@ def find_run(store: Store, number: int) -> Run:
 
 
 def status_of(store: Store, run: Run) -> str:
-    """Return a run's status; "killed" for one that is running by the database and has no process."""
+    """Return a run's status; "killed" for one that the database calls running and no process runs."""
     gone = run.status == "running" and not is_locked(run_folder(store, run.id))
     return "killed" if gone else run.status
 
@@ -103,10 +103,10 @@ def records_of(
     only, places, wanted = frozenset(host.lower() for host in hosts), frozenset(vantages), frozenset(knobs)
     for item in found_in(store.results(run.id)):
         if (not only or only & {item.site, item.fingerprint.target.host}) and (not places or item.vantage in places):
-            yield _only(item, wanted) if wanted else item
+            yield _keep_knobs(item, wanted) if wanted else item
 
 
-def _only(item: TargetResult, knobs: frozenset[str]) -> TargetResult:
+def _keep_knobs(item: TargetResult, knobs: frozenset[str]) -> TargetResult:
     verdicts = {knob: verdict for knob, verdict in item.verdicts.items() if knob in knobs}
     return item._replace(fingerprint=replace(item.fingerprint, observations=verdicts))
 

@@ -17,8 +17,8 @@ METRICS = "CONFIGTRON_METRICS"
 
 
 class AgentMetrics:
-    """The figures of one agent. A listener's thread asks for the text; `note` is the loop's, and hands over a value
-    that is never changed. standing: the applier's latest figures."""
+    """The figures of one agent. The agent's loop calls `note`, which replaces the figures and never changes them: a
+    listener's thread reads them for the text. standing: the applier's latest figures."""
 
     def __init__(self) -> None:
         self.standing = StandingReport(None, None, None)
@@ -39,7 +39,7 @@ class AgentMetrics:
         self._applied = time.monotonic() - self._asked_s, refused
 
     def note(self, core: AgentCore, loads: Callable[[], Counter[str]] | None) -> None:
-        """Take the figures of now. loads: page loads by what became of them; None: none are taken."""
+        """Take the present figures. loads: counts page loads by what became of them; None: none are taken."""
         session = core.session
         found: dict[str, Samples] = {
             "agent_map_term": {(): float(session.held[0])},
@@ -53,12 +53,12 @@ class AgentMetrics:
         if self._applied is not None:
             found["agent_apply_seconds"] = {(): self._applied[0]}
             found["agent_entries_refused"] = {(): float(self._applied[1])}
-        found |= self._standing()
+        found |= self._applier_samples()
         if loads is not None:
             found |= outcome_samples(loads=loads())
         self._samples = found
 
-    def _standing(self) -> dict[str, Samples]:
+    def _applier_samples(self) -> dict[str, Samples]:
         """Return the applier's figures that are known."""
         now = self.standing
         found: dict[str, Samples] = {}
@@ -70,7 +70,7 @@ class AgentMetrics:
 
 
 def outcome_samples(records: tuple[int, ...] = (), loads: Mapping[str, int] | None = None) -> dict[str, Samples]:
-    """Return what came of page loads. records: as of `RootReader.records`; loads: by what became of them."""
+    """Return the samples of outcomes. records: as of `RootReader.records`; loads: page loads by what became of them."""
     kinds = zip(("open", "close", "lost", "line"), records, strict=False)
     return {"agent_records_total": {(kind,): float(number) for kind, number in kinds},
             "agent_loads_total": {(name,): float(number) for name, number in (loads or {}).items()}}  # fmt: skip

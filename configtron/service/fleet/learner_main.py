@@ -34,6 +34,10 @@ NICER = 5
 FAULT = 1
 
 
+class ManagerGone(Exception):
+    """The manager has ended: no error of its learner, which may have an `EOFError` of its own."""
+
+
 class LearnerLoop(logging.Handler):
     """Questions of a manager, answered one after the other; a log line is said at once."""
 
@@ -42,24 +46,34 @@ class LearnerLoop(logging.Handler):
         self._stream, self.begun = stream, False
 
     def say(self, message: Said) -> None:
-        """Send a message. Errors: `OSError`: the manager has ended."""
-        pickle.dump(message, self._stream)
-        self._stream.flush()
+        """Send a message, whole. Errors: `ManagerGone`."""
+        data = pickle.dumps(message)
+        try:
+            self._stream.write(data)
+            self._stream.flush()
+        except OSError as error:
+            raise ManagerGone from error
+
+    def _next(self) -> Any:
+        """Return the manager's next message. Errors: `ManagerGone`."""
+        try:
+            return pickle.load(self._stream)
+        except (EOFError, OSError) as error:
+            raise ManagerGone from error
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send a log line."""
         self.say(LearnerLine(record.levelno, record.getMessage()))
 
     def run(self) -> None:
-        """Answer until the manager has ended. Errors: those of maker, stages and database; `OSError`, `EOFError`: it
-        has ended."""
-        recipe: LearnerRecipe = pickle.load(self._stream)
+        """Answer until the manager has ended. Errors: those of maker, stages and database; `ManagerGone`."""
+        recipe: LearnerRecipe = self._next()
         with FleetStore(recipe.database, read_only=True) as store:
             maker, stages = made_by(recipe.maker)(recipe.database, dict(recipe.arguments))
             learning = MapLearning(store, maker, stages, lambda: self.say(LearnerLine(logging.DEBUG, "")), learned=True)
             self.begun, current = True, None
             while True:
-                ask: LearningAsk = pickle.load(self._stream)
+                ask: LearningAsk = self._next()
                 current = ask.current or current
                 try:
                     found = learning.turn(ask._replace(current=current))
@@ -93,13 +107,13 @@ def main(arguments: list[str]) -> int:
     logger.addHandler(loop)
     try:
         loop.run()
-    except (EOFError, BrokenPipeError, ConnectionResetError):
+    except ManagerGone:
         return DONE
     except Exception as error:
         text, code = (str(error), error.code) if isinstance(error, ConfigtronError) else (fault(error), FAULT)
         try:
             loop.say(LearnerFailure(text, code, loop.begun))
-        except OSError:
+        except ManagerGone:
             return DONE
         return code
     return DONE

@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
@@ -123,6 +124,9 @@ class _Running(Thread):
         """Kill the process."""
         self.process.kill()
         self.asks.put(None)
+        # A process that it made may keep the other end open.
+        with suppress(OSError):
+            self._link.shutdown(socket.SHUT_RDWR)
 
 
 class LearnerProcess(MapLearner):

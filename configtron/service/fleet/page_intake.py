@@ -34,17 +34,17 @@ log = logging.getLogger("configtron.fleet")
 BUFFER_BYTES = 1 << 20
 # s between two tries to listen.
 AGAIN_S = 10.0
-# Of the event loop in a turn: accepting a connection and reading from it are callbacks of callbacks, which no
+# Passes of the event loop in a turn: asyncio accepts a connection and reads from it in callbacks of callbacks, which no
 # descriptor announces.
 ROUNDS = 5
-# Questions that wait until the other process takes them: those of the socket's buffer come on top.
+# Questions that wait here until the other process takes them; the socket's buffer holds more.
 MOST_QUESTIONS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class PagesOptions:
     """host, port: where beacons come; log_path: socket of the web server's access log; settle_ns: until a page load's
-    row is complete; log_group: the socket's group, "": found (`web_group`)."""
+    row is complete; log_group: the socket's group; "": the one that `web_group` finds."""
 
     host: str
     port: int
@@ -94,12 +94,12 @@ class PageIntake:
         self._listens, self._listen_s, self._complaint = False, 0.0, ""
 
     def filenos(self) -> tuple[int, ...]:
-        """For a poller: batches, and the endpoint's sockets."""
-        find = getattr(self._selector, "fileno", None)
-        return (self._end.fileno(), find()) if find else (self._end.fileno(),)
+        """Return the descriptors to poll: that of the batches, and that of the endpoint's sockets."""
+        fileno = getattr(self._selector, "fileno", None)
+        return (self._end.fileno(), fileno()) if fileno else (self._end.fileno(),)
 
     def turn(self) -> None:
-        """Take what has come; call it whenever one of the descriptors is ready, and some times a second."""
+        """Take what has come; call it whenever one of the descriptors is ready, and several times a second."""
         now_s = time.monotonic()
         if not self._listens and now_s >= self._listen_s:
             self._listen(now_s)
@@ -131,7 +131,7 @@ class PageIntake:
                 self._questions.popleft()
 
     def _listen(self, now_s: float) -> None:
-        """Listen for beacons; a place that is taken is tried again, and stated once."""
+        """Listen for beacons; where the port is taken, try again later, and log that once."""
         self._listen_s = now_s + AGAIN_S
         try:
             self._loop.run_until_complete(self.pages.endpoint.start(self._options.host, self._options.port))
@@ -156,7 +156,7 @@ class PageIntake:
             found.append(decoded(data))
 
     def _keep(self, rows: Sequence[OutcomeRow]) -> None:
-        """Spool rows; one that no manager would take is left out."""
+        """Spool rows; leave out and count those that no manager would take."""
         self.refused["row-refused"] += refused_rows(rows, self._spool.add)
 
     def counts(self) -> Counter[str]:

@@ -16,7 +16,7 @@ from configtron.db.tuning import Left, Tuning
 from configtron.learner.class_cells import classed, has_classes
 from configtron.learner.columns import Codes
 from configtron.learner.damage import bound_of
-from configtron.learner.driver_support import LEAST_LOADS, Mask, met, reached, unreached
+from configtron.learner.driver_support import LEAST_LOADS, Mask, list_unreachable, loaded_mask, reachable_mask
 from configtron.learner.logged import Logged
 from configtron.learner.rulebook import Rulebook
 from configtron.learner.rules_export import RulesExport, export_rules
@@ -97,7 +97,7 @@ def export(options: ExportOptions, progress: Progress = unheard) -> Exported:
     proven = test.given if test is not None and test.made else None
     made = export_rules(policy, logged.contexts, configuration, logged.plt_ms, among, least_leaf=options.leaf,
                         unjudged=why, proven=proven)  # fmt: skip
-    out = unreached(policy.grid, held.takes)
+    out = list_unreachable(policy.grid, held.takes)
     unset = f"; without {', '.join(out)}" if out else ""
     untested = "; not tested" if test is not None and not test.made else ""
     exported = Exported(made, made.book, test, f"{held.name}{unset}{untested}{_instead(made.tune)}")
@@ -131,9 +131,9 @@ def _bound_damage(policy: TablePolicy, options: ExportOptions, progress: Progres
 
 def _among(policy: TablePolicy, held: Held, limits: Limits, *, warm: bool) -> Mask:
     """Return (configurations,) those that `configtron tune` takes here, and that are more than a guess."""
-    among = reached(policy.grid, held.takes) & allowed(policy.grid, limits, policy.bound).allowed
+    among = reachable_mask(policy.grid, held.takes) & allowed(policy.grid, limits, policy.bound).allowed
     if policy.model.shared and not warm:
-        among &= met(policy.grid, policy.cells.tally_.count.sum(axis=0))
+        among &= loaded_mask(policy.grid, policy.cells.tally_.count.sum(axis=0))
     return among
 
 

@@ -6,12 +6,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from configtron.db.outcomes import Learner, LogRow, Outcomes
 from configtron.learner.saved import Safety, classes_in, features_in, recipe_of, safety_in, set_aside_in
 from configtron.linux.xdg import elsewhere
 from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput
+
+
+class Metered(NamedTuple):
+    """A log, and what it measured."""
+
+    log: LogRow
+    metric: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +40,9 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a database has; all empty where there is none. logs: each with what it measured; not_taught: page loads that
-    do not teach, by reason."""
+    """What a database has; all empty where there is none. not_taught: page loads that do not teach, by reason."""
 
-    logs: tuple[tuple[LogRow, str], ...] = ()
+    logs: tuple[Metered, ...] = ()
     learners: tuple[Reader, ...] = ()
     not_taught: Mapping[str, int] = field(default_factory=dict)
 
@@ -57,7 +64,7 @@ def status(db: Path) -> Status:
     if not db.is_file():
         return Status()
     with Outcomes(db, read_only=True) as store:
-        logs = tuple((log, store.metric_of(log.id)) for log in store.logs())
+        logs = tuple(Metered(log, store.metric_of(log.id)) for log in store.logs())
         return Status(logs, tuple(_readers(store)), store.not_taught())
 
 

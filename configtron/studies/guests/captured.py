@@ -49,14 +49,14 @@ class CaptureOrders:
     seed: int
 
     def to_json(self) -> str:
-        """One line, the same for equal orders."""
+        """Return the orders as one line of JSON, the same for equal orders."""
         settings: list[Json] = [[one.name, pairs_form(one.settings)] for one in self.configurations]
         return canonical({"condition": self.condition, "site": self.site, "configurations": settings,
                           "repeats": self.repeats, "seed": self.seed})  # fmt: skip
 
     @classmethod
     def from_json(cls, text: str) -> CaptureOrders:
-        """The inverse. Errors: `BadInput`."""
+        """Return the orders that `to_json` wrote. Errors: `BadInput`."""
         try:
             form = json.loads(text)
             profiles = tuple(Profile(name, pairs_of(settings)) for name, settings in form["configurations"])
@@ -65,8 +65,8 @@ class CaptureOrders:
             raise BadInput(f"not a capture's orders: {error}") from error
 
 
-class Loaded(NamedTuple):
-    """One load: configuration and repeat by number, the client's words, the logs' checksum."""
+class LoadRow(NamedTuple):
+    """One load: configuration and repeat by number, what the client measured, the checksum of its logs (`packets`)."""
 
     configuration: int
     repeat: int
@@ -76,16 +76,16 @@ class Loaded(NamedTuple):
     packets: str
 
 
-def loads_of(text: str) -> list[Loaded]:
-    """What a part found. Errors: `BadInput`."""
+def loads_of(text: str) -> list[LoadRow]:
+    """Return the loads in the text of `perform`. Errors: `BadInput`."""
     try:
-        return [Loaded(*row) for row in json.loads(text)]
+        return [LoadRow(*row) for row in json.loads(text)]
     except (ValueError, TypeError) as error:
         raise BadInput(f"not a capture's loads: {error}") from error
 
 
-def logs(folder: Path, one: Loaded) -> tuple[Seen, Seen]:
-    """A load's packets at the servers' and at the client's end. Errors: `BadInput`."""
+def logs(folder: Path, one: LoadRow) -> tuple[Seen, Seen]:
+    """Return a load's packets at the servers' and at the client's end. Errors: `BadInput`."""
     try:
         paths = _paths(folder, one.configuration, one.repeat)
         server, client = (np.load(path, allow_pickle=False) for path in paths)
@@ -99,7 +99,7 @@ def _paths(folder: Path, configuration: int, repeat: int) -> list[Path]:
 
 
 def perform(orders: str, folder: Path, means: Means) -> str:
-    """All loads. Errors: `BadInput`, `Mismatch` where a stack or a log is not as it should be."""
+    """Run all loads; return their text. Errors: `BadInput`, `Mismatch` where a stack or a log is wrong."""
     wanted = CaptureOrders.from_json(orders)
     page, condition = shipped()[wanted.site], families.named(wanted.condition)
     shard = Orders(condition, wanted.configurations, (page,), StoppingRule((wanted.repeats,)), wanted.seed)
@@ -108,23 +108,23 @@ def perform(orders: str, folder: Path, means: Means) -> str:
         return canonical([list(row) for row in _loads(worked, wanted, folder)])
 
 
-def _loads(worked: Worked, wanted: CaptureOrders, folder: Path) -> Sequence[Loaded]:
+def _loads(worked: Worked, wanted: CaptureOrders, folder: Path) -> Sequence[LoadRow]:
     found = []
     for at, profile in enumerate(wanted.configurations):
         seen = worked.configure(at, profile)
         if seen.reason:
             raise Mismatch(f"{profile.name}: {seen.reason}: {seen.words}")
         for repeat in range(wanted.repeats):
-            load, ends = _tapped(worked, profile, repeat)
+            load, ends = _load_between_taps(worked, profile, repeat)
             for path, packets in zip(_paths(folder, at, repeat), ends, strict=True):
                 np.save(path, packets)
             checksum = hashlib.sha256(b"".join(packets.tobytes() for packets in ends)).hexdigest()
-            found.append(Loaded(at, repeat, load.plt_ms, load.connections, load.failed, checksum))
+            found.append(LoadRow(at, repeat, load.plt_ms, load.connections, load.failed, checksum))
     return found
 
 
-def _tapped(worked: Worked, profile: Profile, repeat: int) -> tuple[Load, list[Seen]]:
-    """One load between two taps; what the load before left under way is in the logs too, before the first SYN."""
+def _load_between_taps(worked: Worked, profile: Profile, repeat: int) -> tuple[Load, list[Seen]]:
+    """Load the page; return the load and its two logs, which may begin with packets of the load before."""
     page = worked.orders.pages[0]
     taps = [Tap(netns, device, HTTPS, HIGHEST) for netns, device in ((SERVERS, DEVICE), (CLIENT, CLIENT_DEVICE))]
     load, _ = worked.load(page, profile, repeat, profile.name)

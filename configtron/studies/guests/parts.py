@@ -12,7 +12,8 @@ itself. The same part under the same seed gives the same text. A killed study lo
 a job: a guest ends with its owner, and a result is renamed into place when it is complete. What a part ran on lies
 beside it and is reported (`arguments.used`), since a study that was resumed may have parts of several kernels.
 
-Fails as   a part's own words in `Done.why`; what every part needs and is not there (root, a program) ends the study.
+Fails as   a part's own words in `PartResult.why`; what every part needs and is not there (root, a program) ends the
+           study.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 
     python3 -m configtron.studies.indigo.training_guest CLIENT PLAYER FOLDER
 
-FOLDER holds the orders (`indigo_flows.py`) and, for flows that the network drives, its weights; what was found goes
+FOLDER holds the orders (`training_flows.py`) and, for flows that the network drives, its weights; what was found goes
 beside them, whole or not at all.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Flows of Indigo's training on paths in pure Python, where the lab is too dear: beside `indigo_flows.in_guest`."""
+"""Flows of Indigo's training on paths in pure Python, where the lab is too dear: beside `training_flows.in_guest`."""
 
 from __future__ import annotations
 

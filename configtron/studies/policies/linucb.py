@@ -18,12 +18,12 @@ from configtron.learner.shared_model import PLAIN_MODEL, ModelOptions, SharedMod
 from configtron.learner.table_policy import PolicyRow, TablePolicy
 from configtron.learner.templates import ready
 
-# Posterior draws that a deviation is taken from: within a quarter, mostly.
+# Posterior draws from which a deviation is estimated: mostly to within a quarter.
 DRAWS = 16
 
 
 class LinUcb(TablePolicy):
-    """width: posterior deviations of optimism; options: of the model."""
+    """The policy. width: posterior deviations from the mean down to the bound; options: of the model."""
 
     name = "linucb"
     cells: ClassCells
@@ -50,9 +50,9 @@ class LinUcb(TablePolicy):
     def _table(self, model: Model) -> Served:
         mean, candidates = model.mean(), self.model.candidates_
         drawn = model.draws(DRAWS, self.rng, 1.0, candidates)
-        hopeful = mean[:, candidates] - self.width * drawn.std(axis=1)
-        hopeful = self.only_allowed(mean[:, candidates], hopeful, candidates)
-        picks = candidates[hopeful.argmin(axis=1)]
+        lower_bound = mean[:, candidates] - self.width * drawn.std(axis=1)
+        lower_bound = self.only_allowed(mean[:, candidates], lower_bound, candidates)
+        picks = candidates[lower_bound.argmin(axis=1)]
         expected = np.exp(mean[np.arange(self.cells.rows), picks] + model.levels())
         return always(picks, "linucb", self.grid.default, expected)
 

@@ -6,9 +6,9 @@ Method     Medians of the tensor are judged, not single noisy loads. The best of
            of its starting condition, the changed rest included. Sessions of one prefix share its network, so intervals
            take prefixes as the sampling unit: a mean's by the spread of the prefixes' sums, a quantile's by that of
            their shares below it (Woodruff). Over worlds, `over` takes the runs' values themselves.
-Reads as   `Measured`: a number and its 95 % interval. Other clients of the same networks are within it; another world,
-           and another course that learning might have taken, are not: studies draw those.
-Fails as   an interval without end, where there is one prefix.
+Reads as   `Measured`: a number and its 95 % interval. It covers other clients of the same networks, but no
+           other world and no other course of learning: studies draw those.
+Fails as   an infinite interval, where there is one prefix.
 Source     Woodruff 1952 (quantiles of samples in clusters); Student 1908
 """
 
@@ -37,7 +37,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Fared:
+class ReplayMetrics:
     """How sessions fared. median, p95: distance from the best, as a share of it; excess_ms: mean over the best;
     worse: share a fifth slower than under Default; gain: median improvement on Default; arms: share by name."""
 
@@ -50,16 +50,16 @@ class Fared:
     arms: tuple[tuple[str, float], ...]
 
 
-def fared(replay: Replay, rows: slice = slice(None)) -> Fared:
-    """Return the metrics of those sessions, which must have been replayed; machines' sessions (`Reports.client`) do not
-    count."""
+def measure(replay: Replay, rows: slice = slice(None)) -> ReplayMetrics:
+    """Return the metrics of those sessions, which must have been replayed; only clients' sessions count
+    (`Reports.client`)."""
     here = slice(*rows.indices(replay.at_))
     client = clients(replay, here)
     ms, whose = replay.median_ms_[here][client], replay.sessions.seen.prefix[here][client]
     best, default = best_ms(replay, here)[client], default_ms(replay, here)[client]
     far = ms / best - 1.0
     arms = np.bincount(replay.decisions_.arm[here][client], minlength=len(ARMS)) / len(ms)
-    return Fared(
+    return ReplayMetrics(
         len(ms),
         quantile(far, 0.5, whose),
         quantile(far, 0.95, whose),
@@ -71,7 +71,7 @@ def fared(replay: Replay, rows: slice = slice(None)) -> Fared:
 
 
 def clients(replay: Replay, rows: slice = slice(None)) -> npt.NDArray[np.bool_]:
-    """Return (n,) which of those sessions are clients'."""
+    """Return (n,) whether each of those sessions is a client's."""
     here = slice(*rows.indices(replay.at_))
     if replay.reports is None:
         return np.ones(here.stop - here.start, dtype=np.bool_)
@@ -92,7 +92,7 @@ def default_ms(replay: Replay, rows: slice = slice(None)) -> Floats:
     return loads(replay.sessions, replay.tensor, np.full(n, replay.tensor.grid.default), here)
 
 
-def away(replay: Replay, rows: slice = slice(None)) -> Floats:
+def distance(replay: Replay, rows: slice = slice(None)) -> Floats:
     """Return (n,) distance from the best, as a share of the best's page load time."""
     found: Floats = replay.median_ms_[slice(*rows.indices(replay.at_))] / best_ms(replay, rows) - 1.0
     return found
@@ -102,7 +102,7 @@ def quantile(values: Floats, share: float, whose: Codes) -> Measured:
     """Return a quantile; whose: (n,) the prefix of each."""
     ordered, n = np.sort(values), len(values)
     found = float(np.quantile(ordered, share))
-    slack = _slack((values <= found).astype(np.float64) - share, whose)
+    slack = _half_interval((values <= found).astype(np.float64) - share, whose)
     if not np.isfinite(slack):
         return Measured(found, -np.inf, np.inf)
     at = np.clip(np.array([share - slack, share + slack]) * n, 0, n - 1).round().astype(np.int64)
@@ -112,12 +112,12 @@ def quantile(values: Floats, share: float, whose: Codes) -> Measured:
 def mean(values: Floats, whose: Codes) -> Measured:
     """Return a mean; whose: (n,) the prefix of each."""
     middle = float(values.mean())
-    slack = _slack(values - middle, whose)
+    slack = _half_interval(values - middle, whose)
     return Measured(middle, middle - slack, middle + slack)
 
 
-def _slack(rest: Floats, whose: Codes) -> float:
-    """Return half the 95 % interval of the mean of these, which is 0, by their sums in clusters."""
+def _half_interval(rest: Floats, whose: Codes) -> float:
+    """Return half the 95 % interval of the mean, from sums by cluster. rest: deviations, whose mean is 0."""
     sums = np.bincount(whose, weights=rest)[np.unique(whose)]
     clusters = len(sums)
     if clusters < 2:

@@ -24,7 +24,7 @@ from configtron.model.records import Json, canonical, rounded
 from configtron.service.learning.importable import importable
 from configtron.service.progress import Cancelled, Event, Progress, StepProgress, never, unheard
 from configtron.studies.sim.loop import Replay
-from configtron.studies.sim.metrics import Fared, Measured, fared
+from configtron.studies.sim.metrics import Measured, ReplayMetrics, measure
 from configtron.studies.sim.origin import NONE, Origin, hashed, made, origin_of
 from configtron.studies.sim.phases import JobPhases
 from configtron.studies.sim.session_job import Job, JobResult, PartContext, StopRequested, run_job
@@ -246,7 +246,7 @@ def _found(replay: Replay, name: str) -> Iterator[dict[str, Any]]:
     spans = {f"first {FIRST}": slice(0, FIRST), "all": slice(0, total), "last half": slice(total // 2, total)}
     for span, rows in spans.items():
         if span == "all" or total >= 2 * FIRST:
-            found = {**_form(fared(replay, rows)), **_damage(replay, rows)}
+            found = {**_form(measure(replay, rows)), **_damage(replay, rows)}
             yield {"policy": name, "span": span, "updates": replay.updates_, **found}
 
 
@@ -260,7 +260,7 @@ def _damage(replay: Replay, rows: slice) -> dict[str, Json]:
     return {"damage": rounded(float(lost[known].mean())) if known.any() else None}
 
 
-def _form(found: Fared) -> dict[str, Any]:
+def _form(found: ReplayMetrics) -> dict[str, Any]:
     numbers = {key: _measured(getattr(found, key)) for key in ("median", "p95", "excess_ms", "worse", "gain")}
     return {"sessions": found.sessions, **numbers, "arms": {arm: rounded(share) for arm, share in found.arms}}
 

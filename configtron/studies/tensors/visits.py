@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Which conclusions about configurations change where a page is visited again, or its server takes time.
 
-Question   Do the best static configuration, whether it fits, HTTP's version and the knob that decides stay the same?
+Question   Which change: the best static configuration, whether it fits, the faster HTTP version, the deciding knob?
 Method     The networks of `realism.VISITED` that a tensor has both as first visits and as visits of another kind: the
            figures of `heterogeneity.py` for each kind, over the same networks, sites and configurations.
 Reads as   a row for each kind of visit and set; `changes` names each conclusion that is another than for first visits.
-           Conclusions: the static configuration (where the first visits' one loses more than `NEAR` in the mean here);
-           whether it is within 5 % of the best in three quarters; the knob whose one value costs most; in how many
-           networks the faster version of HTTP changes, by more than `NEAR`.
+           Conclusions: the best static configuration (another, if that of first visits loses more than `NEAR` in the
+           mean here); whether it is within 5 % of the best for three quarters of the weight; the knob whose one value
+           costs most; in how many networks the faster version of HTTP changes, by more than `NEAR`.
 Fails as   None for a tensor that has no network in two kinds.
 """
 
@@ -35,9 +35,9 @@ from configtron.studies.tensors.published import (
 )
 from configtron.studies.tensors.regrets import Regrets, excess, scores, static
 
-# A configuration that is this much slower than the best, or less, fits; it does nearly everywhere from this share on.
+# A configuration fits where it is slower than the best by at most this; it fits nearly everywhere from this share on.
 FITS, MOST = 0.05, 0.75
-# Differences of less than this are within what two loads a cell are known to.
+# Smaller differences are within the error of two loads a cell.
 NEAR = 0.02
 
 
@@ -64,9 +64,9 @@ def visits(tensor: Tensor) -> Table | None:
     kinds = {option: _cells(at_sites(tensor, some), names, option) for option in realism.VISITS}
     rows: list[tuple[Cell, ...]] = []
     for name in (WITH_BBR, GRID):
-        first = concluded(kinds[""], name)
+        first = conclude(kinds[""], name)
         for option, cells in kinds.items():
-            rows.append(_row(option, name, cells, concluded(cells, name), first))
+            rows.append(_row(option, name, cells, conclude(cells, name), first))
     columns = ("visit", "set", "conditions", "static configuration", "within 5 % of best, %", "mean regret, %",
                "first visits' static, %", "deciding knob", "its one value costs, %", "h2 over h1, least, %",
                "h2 over h1, most, %", "changes")  # fmt: skip
@@ -80,11 +80,11 @@ def _cells(tensor: Tensor, names: list[str], option: str) -> PublishedCells:
     return PublishedCells(tensor.of(at), scores(tensor.median_ms.astype(np.float64))[at], stacks, ())
 
 
-def concluded(cells: PublishedCells, name: str) -> Conclusions:
+def conclude(cells: PublishedCells, name: str) -> Conclusions:
     """Return the conclusions over a set of configurations."""
     allowed = cells.allowed(name)
     regret = excess(cells.score, allowed)
-    lost = worth(cells, name)
+    lost = cost_of_one_value(cells, name)
     deciding = max(lost, key=lambda knob: lost[knob], default="")
     return Conclusions(
         regret, static(regret, cells.tensor.share), (deciding, lost.get(deciding, np.nan)), versions(cells, name)
@@ -115,7 +115,7 @@ def _changes(cells: PublishedCells, here: Conclusions, first: Conclusions, their
         yield f"the faster version of HTTP in {int(flipped.sum())}"
 
 
-def worth(cells: PublishedCells, name: str) -> dict[str, float]:
+def cost_of_one_value(cells: PublishedCells, name: str) -> dict[str, float]:
     """Return the mean regret over a set when one knob stays, everywhere, at its best value."""
     regret, share = excess(cells.score, cells.allowed(name)), cells.tensor.share
     found = {}
@@ -131,7 +131,7 @@ def worth(cells: PublishedCells, name: str) -> dict[str, float]:
 
 
 def _values(cells: PublishedCells) -> dict[str, list[object]]:
-    """Each knob's value of every configuration."""
+    """Return by knob its value in each configuration."""
     return {
         "http_version": [one.version for one in cells.stacks],
         "pacing": [one.paced for one in cells.stacks],
@@ -141,7 +141,7 @@ def _values(cells: PublishedCells) -> dict[str, list[object]]:
 
 
 def versions(cells: PublishedCells, name: str = GUARDED) -> Floats:
-    """(conditions,) how much longer a set's best of h2 takes than that of HTTP/1.1; NaN: one is missing."""
+    """Return (conditions,) how much longer a set's best of h2 takes than that of HTTP/1.1; NaN: one is missing."""
     mine = np.where(cells.allowed(name), cells.score, np.inf)
     h1, h2 = (np.array([one.version == version for one in cells.stacks]) for version in (H1, H2))
     with np.errstate(invalid="ignore"):

@@ -3,8 +3,8 @@
 
 Question   Which knob matters: congestion control, then the initial window, then the HTTP version, then the others?
 Method     Hold a knob at its default, choose the best of what is left, and count what that loses of the default's page
-           load time, in points; and turn that knob only. Both by halves where there are repeats (`gains.py`), so that
-           a knob with more values does not win by having more lots in the draw.
+           load time, in points; and turn that knob only. Both by halves where there are repeats (`improvement.py`), so
+           that a knob with more values does not win by having more lots in the draw.
 Reads as   Means over conditions and sites; intervals over conditions; two knobs are distinguished when the interval of
            their difference, condition by condition, does not hold zero.
 Differs    from CT's Figure 9, which ranks knobs by what a model makes of them. Where the grid lacks the default

@@ -148,7 +148,7 @@ def killed(folder: Path, how: str, pause_s: float) -> Iterator[None]:
         yield
     finally:
         for place in folder.iterdir():
-            orphans.adopted(place).kill()
+            orphans.adopt(place).kill()
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ def test_an_orphan_with_other_orders_is_ended(tmp_path: Path) -> None:
 def test_a_killed_guest_loses_its_shard_and_no_other(tmp_path: Path) -> None:
     with killed(tmp_path, "many", 0.1):
         lost, spared = (tmp_path / measure.slug(n, f"hotcloud:{rate}/50/0") for n, rate in enumerate((1, 5)))
-        orphans.adopted(lost).kill()
+        orphans.adopt(lost).kill()
         assert not guests_in(lost) and guests_in(spared)
         performed(["hotcloud:1/50/0", "hotcloud:5/50/0"], tmp_path)
         assert (orphans.boots(lost), orphans.boots(spared)) == (2, 1)
@@ -213,10 +213,10 @@ def test_a_guest_that_cannot_be_found_is_not_guessed_at(tmp_path: Path) -> None:
         for reported in ("", str(os.getpid())):
             (tmp_path / orphans.LIFE).write_text(reported)
             with pytest.raises(Refused, match="booted elsewhere"):
-                orphans.adopted(tmp_path).kill()
+                orphans.adopt(tmp_path).kill()
         with pytest.raises(Refused, match="a guest is at work"):
             measure.perform_one(orders(), tmp_path, pretend.guests())
-    orphans.adopted(tmp_path).kill()
+    orphans.adopt(tmp_path).kill()
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from configtron.linux.netns import inside
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Vantage
 from configtron.probe.target_session import Answer
-from configtron.probe.wire.resolve import _all, asker, reason_of, resolve
+from configtron.probe.wire.resolve import _ask_all, asker, reason_of, resolve
 from tests.support.namespaces import throwaway
 
 ZONE = {"two.example.": ["192.0.2.20", "192.0.2.3"], "alias.example.": ["192.0.2.9"]}
@@ -133,5 +133,5 @@ def test_bad_resolvers_are_named(resolver: str) -> None:
 
 
 def test_an_impossible_name_is_a_reason() -> None:
-    answers = asyncio.run(_all(["a..b", "x" * 64 + ".example"], asker("192.0.2.53", 0.1), "A"))
+    answers = asyncio.run(_ask_all(["a..b", "x" * 64 + ".example"], asker("192.0.2.53", 0.1), "A"))
     assert [answer.reason for answer in answers] == ["dns:malformed"] * 2

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -144,8 +145,8 @@ def hanging(run: Run) -> None:
     run.tick(HANG_S)
 
 
-def faulty(run: Run) -> None:
-    (run.folder / "fault").touch()
+def faulty(run: Run, file: str = "fault") -> None:
+    (run.folder / file).touch()
 
     def over() -> bool:
         run.tick()
@@ -160,6 +161,7 @@ def faulty(run: Run) -> None:
     (killed, 2, "the learner has ended by signal 9; it is started again in 0 s; the map in force stays"),
     (hanging, 2, "the learner has not answered for 300 s and was killed;"),
     (faulty, 2, "the learner has ended: a fault of this program at learner_makers.py:"),
+    (partial(faulty, file="end"), 2, "the learner has ended: a fault of this program at learner_makers.py:"),
 ])  # fmt: skip
 def test_a_learner_that_ends_is_one_line_and_the_next_one_learns_each_row_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, plant: Callable[[Run], None], starts: int, line: str
@@ -171,7 +173,7 @@ def test_a_learner_that_ends_is_one_line_and_the_next_one_learns_each_row_once(
         before = run.core.session.current
         plant(run)
         run.add(4, 4)
-        for name in ("hang", "fault"):
+        for name in ("hang", "fault", "end"):
             (tmp_path / name).unlink(missing_ok=True)
         assert run.core.session.current == before
         run.until_learned(7)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What test_bed.py asks of a guest: links and stacks tried one after another, what was seen as one line of JSON."""
+"""What test_testbed.py asks of a guest: links and stacks tried one after another, what was seen as one line of JSON."""
 
 from __future__ import annotations
 

@@ -34,6 +34,7 @@ from configtron.linux.netns import inside
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place
+from configtron.tune.drivers.congestion_controls import REGISTERED
 from configtron.tune.drivers.kmod import abi
 from configtron.tune.drivers.kmod.abi import FLAGS, KEY_OF
 from configtron.tune.drivers.kmod.device import Device
@@ -466,9 +467,7 @@ def needs_ecn(opened: Device) -> dict[str, Any]:
     opened.delete_profile(made)
     found["driver"] = refused(("tcp_congestion_control", "dctcp"))
     # a namespace other than the first may choose among these only
-    ipv4 = Path("/proc/sys/net/ipv4")
-    available = (ipv4 / "tcp_available_congestion_control").read_text()
-    (ipv4 / "tcp_allowed_congestion_control").write_text(available)
+    Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").write_text(REGISTERED.read_text())
     default("dctcp")
     before = opened.status()["prefixes"], opened.profiles()
     found |= {"default": refused(), "default stays": default_of("s")}

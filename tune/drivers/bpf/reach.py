@@ -31,7 +31,7 @@ JIT = Path("/proc/sys/net/core/bpf_jit_enable")
 _CLOCK_MONOTONIC_COARSE = 6
 # linux/btf.h.
 _STRUCT, _FUNC = 4, 12
-# Since when cong_control has the four arguments of unpaced.bpf.c.
+# The first release of Linux whose cong_control has the four arguments of unpaced.bpf.c.
 _FOUR_ARGUMENTS = (6, 10)
 # TCP_RTO_MIN and TCP_DELACK_MAX, the most that bpf_setsockopt takes for either; TCP_TIMEOUT_MIN is the least.
 _MOST_TIMEOUT_S, _LEAST_TIMEOUT_TICKS = 0.2, 2
@@ -93,13 +93,13 @@ class Kernel:
 
 
 def kernel() -> Kernel:
-    """Asked anew for the congestion controls, once in a process for what cannot change."""
-    wrapped, iterates = _programs()
+    """Return what the running kernel can do; its congestion controls are read at each call, its types once."""
+    wrapped, iterates = _find_programs()
     return Kernel(ticks_per_second(), congestion_controls.askable(), wrapped, iterates)
 
 
 def ticks_per_second() -> int:
-    """HZ: 100 in User-Mode Linux, often 250 or 1000 elsewhere."""
+    """Return HZ: 100 in User-Mode Linux, often 250 or 1000 elsewhere."""
     return round(1 / time.clock_getres(_CLOCK_MONOTONIC_COARSE))
 
 
@@ -112,15 +112,15 @@ def reaches(able: Kernel) -> dict[str, Reach]:
     for knob in ("min_rto", "delack_max"):
         found[knob] = replace(found[knob], least=_LEAST_TIMEOUT_TICKS * tick_s)
     if not able.wrapped & set(KEEPING.values()):
-        note = f"{_no_struct_ops()}, so 0 is reached for bbr alone; {_BBR_KEEPS}"
+        note = f"{_explain_no_struct_ops()}, so 0 is reached for bbr alone; {_BBR_KEEPS}"
         found["tcp_slow_start_after_idle"] = replace(found["tcp_slow_start_after_idle"], note=note)
     if not able.wrapped & set(UNPACED.values()):
-        found["pacing"] = replace(found["pacing"], note=f"{_no_struct_ops()}, so bbr stays paced")
+        found["pacing"] = replace(found["pacing"], note=f"{_explain_no_struct_ops()}, so bbr stays paced")
     return found
 
 
 def check(profile: Profile, able: Kernel) -> None:
-    """Errors: `BadInput` for a profile that would not come into force as it says."""
+    """Check that the whole profile can come in force. Errors: `BadInput`."""
     if len(profile.name.encode()) > NAME_BYTES or not profile.name or "\0" in profile.name:
         raise BadInput(f"profile {profile.name!r}: a name has 1 to {NAME_BYTES} bytes")
     within, settings = reaches(able), dict(profile.settings)
@@ -130,8 +130,8 @@ def check(profile: Profile, able: Kernel) -> None:
         if knob in REFUSED:
             raise _out_of_reach(profile, knob, value, REFUSED[knob])
         reach = within.get(knob)
-        if reach is None or not reach.takes(value) or (_counted(knob) and value != int(float(str(value)))):
-            raise _out_of_reach(profile, knob, value, _range(reach))
+        if reach is None or not reach.takes(value) or (_takes_integers(knob) and value != int(float(str(value)))):
+            raise _out_of_reach(profile, knob, value, _describe_range(reach))
     _check_wrap(profile, settings, able)
 
 
@@ -149,7 +149,7 @@ def _check_wrap(profile: Profile, settings: Mapping[str, Value], able: Kernel) -
         if name not in ours:
             raise _out_of_reach(profile, knob, value, f"{name} cannot be wrapped, only {', '.join(ours)}")
         if ours[name] not in able.wrapped:
-            raise _out_of_reach(profile, knob, value, f"{_no_struct_ops()} for {name}")
+            raise _out_of_reach(profile, knob, value, f"{_explain_no_struct_ops()} for {name}")
     if settings.get("pacing") == "pfifo_fast" and "max_pacing_rate" in settings:
         raise _out_of_reach(profile, "max_pacing_rate", settings["max_pacing_rate"], "a rate is kept by pacing=fq")
 
@@ -158,12 +158,12 @@ def _out_of_reach(profile: Profile, knob: str, value: Value, why: str) -> BadInp
     return BadInput(f"profile {profile.name}: {knob}={value!r} is out of reach of the driver ebpf: {why}")
 
 
-def _counted(knob: str) -> bool:
+def _takes_integers(knob: str) -> bool:
     """Return whether the knob takes whole numbers only."""
     return KNOBS[knob].unit != "s" and knob not in ("tcp_congestion_control", "pacing")
 
 
-def _range(reach: Reach | None) -> str:
+def _describe_range(reach: Reach | None) -> str:
     if reach is None:
         return "the driver does not know it"
     if reach.values:
@@ -177,15 +177,15 @@ def has_types() -> bool:
     return (KERNEL_TYPES / "vmlinux").exists()
 
 
-def _no_struct_ops() -> str:
+def _explain_no_struct_ops() -> str:
     if not has_types():
         return "this kernel has no type information (CONFIG_DEBUG_INFO_BTF)"
     return "this kernel lends no congestion control to BPF (it needs the JIT, and Linux 6.10 for bbr)"
 
 
 @cache
-def _programs() -> tuple[frozenset[str], bool]:
-    """Return which of our programs the kernel's types would let in."""
+def _find_programs() -> tuple[frozenset[str], bool]:
+    """Return our congestion controls that this kernel can carry, and whether move.bpf.c can run."""
     if not has_types():
         return frozenset(), False
     types = point("btf__load_vmlinux_btf")

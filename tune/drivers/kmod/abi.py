@@ -154,7 +154,7 @@ def pack(layout: str, **values: int | bytes) -> bytearray:
 
 
 def unpack(layout: str, packed: bytes | bytearray | memoryview) -> dict[str, int | bytes]:
-    """Fields by name; text loses its closing zeros, an address keeps them."""
+    """Return the fields by name; text loses its closing zeros, an address keeps them."""
     values = zip(LAYOUTS[layout], STRUCTS[layout].unpack(packed), strict=True)
     return {name: v.rstrip(b"\0") if code.endswith("s") and name in TEXTS else v for (name, code), v in values}
 

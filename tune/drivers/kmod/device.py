@@ -2,7 +2,7 @@
 """The module's device, call by call: requests to /dev/configtron and its answers, in its own numbers.
 
 One object is one open file: it belongs to the network namespace it was opened in. Names, seconds and prefixes as text
-are the driver's business (kmod.py); here they are identifiers, microseconds and packed addresses.
+are the driver's business (kmod_driver.py); here they are identifiers, microseconds and packed addresses.
 """
 
 from __future__ import annotations

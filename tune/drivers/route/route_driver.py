@@ -6,7 +6,7 @@ Method     A table of our own, which the kernel looks up before the main one, re
            prefix and carries the profile's metrics on it (`tune/route_table.py`). The driver makes few changes one by
            one, each with the kernel's own lookup before and after; it writes many as a difference of whole tables.
 Reads as   The metrics on the routes, the profile's number in their order, its name in the notes
-           (`route_annotations.py`). A prefix is not in force where no rule leads to the table, or where its route's
+           (`annotations.py`). A prefix is not in force where no rule leads to the table, or where its route's
            metrics differ from its profile's.
 Fails as   `BadInput` for a knob that routes have no metric for; `Refused` where a rule of the operator's comes first,
            another program's route is in our table, or the main table chooses by type of service. Then nothing changes.

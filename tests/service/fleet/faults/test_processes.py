@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Faults planted in a manager and an agent as the command line starts them: descriptors, disks, keys, other releases.
 
-Each test writes its row of the table of faults (`benchmarks/fault_rows`). The same faults in any order, and many more,
-are judged in virtual time in `test_whole_system.py`.
+Each test writes its row of the table of faults (`tests/support/faults/rows.py`). The same faults in any order, and many
+more, are judged in virtual time in `test_whole_system.py`.
 """
 
 from __future__ import annotations
