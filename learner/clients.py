@@ -12,7 +12,7 @@ Method     Caps: in its class a prefix counts whole up to `loads`, or to the cla
            configurations are compared all the same. Facts of the kernel: no page is there before one round trip, the
            least that the kernel ever saw.
 Stop when  never: sums fade.
-Reads as   weights; which prefixes are out; numbers of both, by reason (`QUARANTINE_REASONS`).
+Reads as   weights; which prefixes are out; numbers of both, by reason.
 Fails as   a prefix that is not known, or has few loads: it counts.
 Differs    from CT, which takes every outcome of a class as one of it.
 Source     Hampel et al. 1986 (rejection beyond some deviations); the fading is an exponential moving average.

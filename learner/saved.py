@@ -118,7 +118,7 @@ def classes_in(text: str) -> tuple[int, int]:
 
 def set_aside_in(text: str) -> dict[str, int]:
     """Return how many outcomes, and how many prefixes at present, the policy of that state leaves out of its classes,
-    by reason (`clients.QUARANTINE_REASONS`); {} for a policy without quarantine. Errors: `BadInput`."""
+    by reason (`clients.py`); {} for a policy without quarantine. Errors: `BadInput`."""
     own = _own(decode(text))
     known = own.get("clients_")
     if not isinstance(known, Clients):
