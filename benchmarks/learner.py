@@ -29,10 +29,9 @@ from benchmarks.sealed.play import Chooser, DrawnWorld
 from configtron.learner import Setting, policy
 from configtron.learner.classes import fit
 from configtron.learner.columns import Codes, Contexts, Floats
-from configtron.learner.engines import Engine
 from configtron.learner.engines.gpyopt import GpyClassic, GpyGrid
 from configtron.learner.engines.grid import GridEngine, coordinates
-from configtron.learner.searches import latin
+from configtron.learner.searches import Engine, latin
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.errors import Missing
 from configtron.model.grid import live_grid, paper_grid

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from configtron.learner.columns import Codes
-from configtron.learner.engines import Engine
 from configtron.learner.parts import Partition
-from configtron.learner.searches import Searches, Stop, advance, joined_searches, started
+from configtron.learner.searches import Engine, Searches, Stop, advance, joined_searches, started
 from configtron.learner.state import check_codes, check_shapes, read
 from configtron.model.grid import Grid
 

@@ -9,17 +9,36 @@ was tried. While it lasts the row serves the configuration under test; an interv
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.engines import Engine
 from configtron.learner.state import keep
 from configtron.learner.tally import Tally
 from configtron.model.grid import Grid
 
 # The phase of a row: first samples, search, or done.
 FIRST, SEARCH, DONE = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """The configuration to try next. gain: expected improvement on the best so far, as a share of its page load
+    time."""
+
+    configuration: int
+    gain: float
+
+
+class Engine(Protocol):
+    """One way to pick the next configuration."""
+
+    def suggest(self, tried: Codes, ms: Floats, pending: Codes) -> Suggestion:
+        """tried (n,) configurations, each once, with page load times ms (n,); pending (m,) ones under way.
+
+        Never suggests a tried or pending configuration, unless nothing else is left. Errors: `BadInput` for n = 0.
+        """
 
 
 @keep

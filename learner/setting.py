@@ -10,8 +10,9 @@ import numpy as np
 from configtron.learner.classes import Classes
 from configtron.learner.columns import Floats
 from configtron.learner.damage import DamageBound
-from configtron.learner.engines import ENGINES, GRID, Engine
+from configtron.learner.engines import ENGINES, GRID
 from configtron.learner.evolve import Divergence
+from configtron.learner.searches import Engine
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor

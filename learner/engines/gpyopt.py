@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.engines import Suggestion
 from configtron.learner.engines.grid import coordinates, improvement
+from configtron.learner.searches import Suggestion
 from configtron.model.errors import BadInput, Missing
 from configtron.model.grid import Grid
 

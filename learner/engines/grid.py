@@ -18,8 +18,8 @@ from __future__ import annotations
 import numpy as np
 
 from configtron.learner.columns import Codes, Floats
-from configtron.learner.engines import Suggestion
 from configtron.learner.engines.posterior import GaussianPosterior, matern52
+from configtron.learner.searches import Suggestion
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 

@@ -10,10 +10,9 @@ import sys
 import numpy as np
 import pytest
 
-from configtron.learner.engines import Engine
 from configtron.learner.engines.grid import GridEngine, coordinates, improvement
 from configtron.learner.engines.posterior import matern52
-from configtron.learner.searches import latin
+from configtron.learner.searches import Engine, latin
 from configtron.model.errors import BadInput, Missing
 from configtron.model.grid import Grid, live_grid, paper_grid
 from tests.support import ROOT
