@@ -22,6 +22,7 @@ from configtron.report import contexts as contexts_columns
 from tests.support import ROOT, tour
 from tests.support.isolation import apart
 from tests.support.page_blocks import blocks
+from tests.support.sources import sources
 
 README = ROOT / "README.md"
 FINGERPRINT = (ROOT / "docs" / "fingerprint.md").read_text()
@@ -109,6 +110,16 @@ def test_make_targets_exist() -> None:
     text = "\n".join(page.read_text() for page in PAGES)
     named = re.findall(r"`make ([a-z-]+)`", text) + re.findall(r"^(?:    |\$ )make ([a-z-]+)", text, re.M)
     assert set(named) - targets == set()
+
+
+def test_benchmarks_exist() -> None:
+    """Those that pages, docstrings and comments tell to run."""
+    programs = [*(file for _, file in sources()), *(ROOT / "benchmarks").rglob("*.py")]
+    texts = [file.read_text() for file in [*PAGES, *programs] if file.name != "CHANGELOG.md"]
+    named = set(re.findall(r"python3? -m (benchmarks(?:\.\w+)+)", "\n".join(texts)))
+    places = {name: ROOT / name.replace(".", "/") for name in named}
+    known = {name for name, at in places.items() if at.with_suffix(".py").exists() or (at / "__main__.py").exists()}
+    assert len(named) > 10 and named - known == set()
 
 
 def test_tour_finds_every_block_and_the_readme_is_one_page() -> None:

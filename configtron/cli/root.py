@@ -51,7 +51,7 @@ def _load_config(ctx: click.Context, _: click.Parameter, value: Path | None) -> 
 @click.pass_context
 def root(ctx: click.Context, db: Path | None, verbose: int, quiet: bool, log_format: str, log_file: Path | None,
          no_color: bool) -> None:  # fmt: skip
-    """Start with `configtron probe example.com`: it shows how that server is configured.
+    """Start with `configtron probe 127.0.0.1 --allow 127.0.0.1`: it shows how this host's server is configured.
 
     Measure how servers configure TCP and HTTP, with evidence for every verdict; set this host's own stack for each
     client, and learn which settings load pages fastest. Every option can be set in the configuration file and by an

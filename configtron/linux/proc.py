@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import socket
 import struct
 from collections.abc import Collection, Iterator
@@ -80,12 +81,31 @@ def port_holders(ports: Collection[int]) -> list[PortHolder]:
     out."""
     inodes = {one.inode for one in tcp_lines() if one.state == LISTENING and one.port in ports}
     found = []
+    for pid in _holding(inodes):
+        with suppress(OSError):
+            found.append(_holder(pid))
+    return found
+
+
+def path_holder(path: Path) -> str:
+    """Return the process that has a UNIX socket of this path, by its unit or its command line; "" if it may not be
+    seen."""
+    with suppress(OSError):
+        lines = [line.split(maxsplit=7) for line in Path("/proc/net/unix").read_text(errors="replace").splitlines()]
+        for pid in _holding({int(line[6]) for line in lines if line[7:] == [str(path)]}):
+            unit = re.search(r"^0::/system\.slice/.*?([^/]+\.service)$", Path(f"/proc/{pid}/cgroup").read_text(), re.M)
+            words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
+            return f"{unit[1]} (process {pid})" if unit else f"process {pid} ({words.strip()})"
+    return ""
+
+
+def _holding(inodes: Collection[int]) -> Iterator[int]:
+    """Yield the processes that hold one of these sockets."""
     for name in filter(str.isdecimal, os.listdir("/proc") if inodes else ()):
         # It ended meanwhile, or belongs to another user.
         with suppress(OSError):
             if any(inode in inodes for _, inode in _sockets_of(int(name))):
-                found.append(_holder(int(name)))
-    return found
+                yield int(name)
 
 
 def _holder(pid: int) -> PortHolder:

@@ -44,6 +44,8 @@ def report(output_file: str, rows: int) -> None:
     found = fleet_report.report(fleet_report.ReportOptions(settings().db, rows))
     with opened(output_file) as out:
         out.write(render(found))
+    if output_file != "-":
+        say(f"written: {output_file}")
     say(verdict(found))
 
 

@@ -27,7 +27,8 @@ HOMES = {"before": "resolve plan lists regions doctor", "stored": "diff export m
 
 @click.group(cls=LazyGroup, package=__package__, rows=ROWS, homes=HOMES, default="run")  # fmt: skip
 def probe() -> None:
-    """Start with `configtron probe example.com`: it shows how that server is configured, and keeps packets.
+    """Start with `configtron probe 127.0.0.1 --allow 127.0.0.1`: it shows how this host's server is configured, and
+    keeps packets.
 
     `configtron probe TARGET...` means `configtron probe run TARGET...`; its options are listed by
     `configtron probe run --help`. A target named like a command: `configtron probe run -- regions`.

@@ -41,7 +41,7 @@ def run(**given: Any) -> int:
     alone, is a bundled list (`configtron probe lists`). --input-file reads targets from a file.
 
     \b
-        configtron probe example.com
+        configtron probe 127.0.0.1 --allow 127.0.0.1
         configtron probe alexa-top1k --lab --seed 1
         configtron probe -i sites.csv -f jsonl -o sites.jsonl
     """

@@ -19,7 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from configtron.intake.pageloads.log_lines import LONGEST_BYTES, TEST_LINE
-from configtron.model.errors import Missing
+from configtron.linux.proc import path_holder
+from configtron.model.errors import Missing, Refused
 
 # Lines of a second at ten thousand requests a second; the kernel counts twice what it is asked for.
 BUFFER_BYTES = 8 << 20
@@ -59,7 +60,7 @@ class LogSocket:
 
     group   GID that may write to it, the web server's; None: that of the folder or of this process
 
-    Errors: `Missing`.
+    Errors: `Missing`; `Refused` where another process reads it.
     """
 
     def __init__(self, path: Path, group: int | None = None) -> None:
@@ -83,7 +84,8 @@ class LogSocket:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
 
     def _take_over(self) -> None:
-        """Remove a socket that no process reads. Errors: `OSError`; `Missing` where one does."""
+        """Remove a socket that no process reads. Errors: `OSError`; `Missing` where it is no socket; `Refused` where
+        one does."""
         try:
             if not stat.S_ISSOCK(self.path.stat().st_mode):
                 raise Missing(f"{self.path} is there and no socket; choose another path")
@@ -95,7 +97,8 @@ class LogSocket:
             except ConnectionRefusedError:
                 self.path.unlink()
                 return
-        raise Missing(f"another process receives log lines at {self.path}; stop it first")
+        holder = path_holder(self.path) or "another process"
+        raise Refused(f"{holder} receives log lines at {self.path}; stop it first")
 
     def fileno(self) -> int:
         """For an event loop."""

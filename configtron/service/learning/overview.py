@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from configtron.db.outcomes import Learner, LogRow, Outcomes
 from configtron.learner.saved import Safety, classes_in, features_in, recipe_of, safety_in, set_aside_in
-from configtron.linux.xdg import elsewhere
+from configtron.linux.xdg import SERVICES_DB, elsewhere
 from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput
+from configtron.tune.fleet_units import SERVE
 
 
 class Metered(NamedTuple):
@@ -54,6 +55,9 @@ def remark(found: Status, db: Path) -> str:
         return f"page loads that are stored and do not teach: {reasons} (docs/learn.md)"
     if found.logs or found.learners:
         return ""
+    if db == SERVICES_DB:
+        unit = SERVE.removesuffix(".service")
+        return f"no outcomes yet; what is in their way: configtron doctor, and the log: journalctl -u {unit}"
     nothing = "no outcomes yet; bring some: configtron learn import, configtron replay sessions --log"
     return nothing + elsewhere(db, "learn status")
 

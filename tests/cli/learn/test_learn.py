@@ -12,9 +12,11 @@ import pytest
 
 from configtron.db.outcomes import Outcomes
 from configtron.learner import POLICIES, PREFERRED
+from configtron.linux.xdg import SERVICES_DB
 from configtron.model.errors import DONE, NOTHING, USAGE
 from configtron.model.tensor import write
 from configtron.service import learning
+from configtron.service.learning import overview
 from tests.support.learn_command import MAB, Typed, brought, kept, refused, rows, shown, wanted
 from tests.support.worlds import small_tensor
 
@@ -253,6 +255,7 @@ def test_knobs_that_matter_and_knobs_that_do_not(filled: Typed, tmp_path: Path) 
 def test_nothing_to_learn_from(typed: Typed, tmp_path: Path) -> None:
     code, out, err = typed("learn", "status")
     assert code == DONE and out == "" and "no outcomes yet" in err and not (tmp_path / "l.db").exists()
+    assert "learn import" in err and "journalctl -u configtron-serve" in overview.remark(overview.Status(), SERVICES_DB)
     for words in (("run",), ("evaluate", "--policy", "default"), ("explain", "rtt_ms=80"), ("export",)):
         refused(typed, "", "learn", *words)
     (tmp_path / "none.npz").write_text("none")

@@ -196,7 +196,7 @@ def test_the_command_writes_the_page(typed: Typed, tmp_path: Path) -> None:
     assert code == 2 and "no database here" in err
     filled(tmp_path / "l.db", fleet_rows(6, 2000, 0.3))
     code, _, err = typed("learn", "report", "-o", tmp_path / "r.html")
-    assert code == 0 and "page load time" in err
+    assert code == 0 and f"written: {tmp_path / 'r.html'}\n" in err and "page load time" in err
     assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
 
 

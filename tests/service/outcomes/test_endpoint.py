@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import os
 import random
 import socket
 import threading
@@ -22,7 +23,7 @@ from configtron.intake.receiving.ended_sockets import EndedSockets
 from configtron.intake.receiving.log_socket import LogSocket, short_queue
 from configtron.linux.sock_diag import DiagSocket
 from configtron.model.close_records import CloseRecord, OpenRecord
-from configtron.model.errors import Missing
+from configtron.model.errors import Missing, Refused
 from tests.support.pageloads import opened, token
 from tests.support.running_outcomes import RunningOutcomes, running_outcomes
 from tests.support.waiting import PATIENCE_S, until
@@ -190,7 +191,7 @@ def test_a_port_in_use_is_one_clear_line(outcomes: RunningOutcomes) -> None:
 def test_the_log_socket_replaces_a_dead_one_and_no_other(tmp_path: Path) -> None:
     path = tmp_path / "log"
     first = LogSocket(path)
-    with pytest.raises(Missing, match="another process receives log lines"):
+    with pytest.raises(Refused, match=rf"process {os.getpid()}\b.* receives log lines"):
         LogSocket(path)
     first._socket.close()
     second = LogSocket(path)
