@@ -128,7 +128,7 @@ def test_the_same_seed_draws_the_same(tmp_path: Path) -> None:
     one, same = (lessons.run(one, LESSONS[:1]) for one in given)
     assert one.whole and one == same
     assert one.facts[0].verdict == HOLDS
-    assert re.search(r"connections 1, segments \d+, 0 lost", one.facts[0].words)
+    assert re.search(r", and 0 of \d+ segments were lost", one.facts[0].words)
     # by the third round trip one window of ten segments has been sent (and the handshake's), or of thirty
     by_third = [row[4] for row in one.tables[1].rows]
     assert 8 < by_third[0] < 10 * 1.46 + 2 and 30 < by_third[1] < 30 * 1.46 + 2
