@@ -36,12 +36,12 @@ def run(words: Sequence[str] | None = None) -> int:
         return error.code
     except ModuleNotFoundError as error:
         lack = missing(error)
-        click.echo(f"configtron: {lack}", err=True)
+        click.echo(f"configtron: {hint(str(lack))}", err=True)
         return lack.code
     except click.NoSuchOption as error:
         if any(error.option_name in (*param.opts, *param.secondary_opts) for param in root.params):
-            hint = f"No such option {error.option_name!r} here; it stands before the verb: "
-            click.UsageError(f"{hint}configtron {error.option_name} VERB", error.ctx).show()
+            why = f"No such option {error.option_name!r} here; it stands before the verb: "
+            click.UsageError(f"{why}configtron {error.option_name} VERB", error.ctx).show()
         else:
             error.show()
         return error.exit_code

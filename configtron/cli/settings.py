@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,9 +34,16 @@ def settings() -> Settings:
 COMMAND = re.compile(r"\bconfigtron (?=(?:doctor|probe|fingerprint|tune|learn|replay)\b)")
 
 
+PIP = re.compile(r"(?<![\w/])pip(?= install '?configtron\b)")
+
+
 def hint(text: str) -> str:
-    """Return a text for people with `--db` in its commands, where the database in use is not the default one. Errors
-    get it in `outermost.py`; all other lines that name a command call it."""
+    """Return a text for people with `--db` in its commands, where the database in use is not the default one, and with
+    the pip of the environment that runs this. Errors get it in `outermost.py`; all other lines that name a command call
+    it."""
+    own = Path(sys.prefix, "bin", "pip")
+    if sys.prefix != sys.base_prefix and own.is_file():
+        text = PIP.sub(lambda _: shlex.quote(str(own)), text)
     given = click.get_current_context(silent=True)
     found = given.find_root().obj if given is not None else None
     if not isinstance(found, Settings) or found.db == default_db():

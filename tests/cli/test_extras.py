@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from configtron.cli.settings import hint
 from configtron.model.packages import PACKAGES, missing
 from tests.support import ROOT
 from tests.support.sources import parsed, sources
@@ -34,7 +35,8 @@ def test_without_numpy(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, input="",
                           env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)})  # fmt: skip
     assert done.stdout == f"{[5] * len(COMMANDS)}\n"
-    line = "configtron: this needs numpy: pip install configtron, or apt install python3-numpy\n"
+    line = hint("configtron: this needs numpy: pip install configtron, or apt install python3-numpy\n")
+    assert sys.prefix == sys.base_prefix or f": {sys.prefix}/bin/pip install" in line
     # A command may say what it is about to do before it meets the import.
     ends = [text for text in done.stderr.splitlines(keepends=True) if text.startswith("configtron:")]
     assert ends == [line] * len(COMMANDS) and "Traceback" not in done.stderr

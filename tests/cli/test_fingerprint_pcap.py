@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.outermost import run
+from configtron.cli.settings import hint
 from configtron.model.errors import DONE, NOTHING, PARTIAL, PRIVILEGE, USAGE
 from tests.support import ROOT
 from tests.support import capture_bytes as write
@@ -158,4 +159,4 @@ def test_exit_codes_and_errors(file: str, tmp_path: Path, capsys: Spoken, monkey
     for name in [name for name in sys.modules if name.startswith(AT_WORK)]:
         monkeypatch.delitem(sys.modules, name)
     pcap(file, code=PRIVILEGE)
-    assert "this needs numpy: pip install configtron" in capsys.readouterr().err
+    assert hint("this needs numpy: pip install configtron") in capsys.readouterr().err

@@ -236,7 +236,7 @@ def test_a_flush_is_killed_and_others_change_the_tables_while_one_runs(guest: Gu
 def test_the_driver_with_and_without_the_module(guest: Guest) -> None:
     rules = guest("kmod_driver rules")
     missing, nothing, mark = rules["absent"]
-    assert "make kmod" in missing and nothing and mark == "nothing"
+    assert "configtron.lab module" in missing and nothing and mark == "nothing"
     assert rules["able"][:2] == ["", len(EVERYTHING)] and "no network namespace" in rules["able"][2]
     assert rules["as asked"] and rules["marked"]
     # it yields to other programs
@@ -253,7 +253,7 @@ def test_the_driver_refuses_before_it_writes(guest: Guest) -> None:
 def test_what_the_kernel_refuses_names_the_next_step(guest: Guest) -> None:
     steps = guest("kmod_driver rules")["next steps"]
     assert "the module speaks version 4, we 5; take its rules back" in steps["other version"]
-    assert all(word in steps["other version"] for word in ("tune rollback", "rmmod configtron", "make kmod", "insmod"))
+    assert all(word in steps["other version"] for word in ("tune rollback", "rmmod configtron", "lab module", "insmod"))
     allowed = "net.ipv4.tcp_allowed_congestion_control"
     assert f'in the first one: sysctl {allowed}="$(sysctl -n {allowed}) configtron"' in steps["not allowed"]
     why, default, gone = steps["old default"]

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Mapping
 
 from configtron.tune.drivers.kmod.module_units import NEEDS_ECN
 
-LOAD_IT = "run: make kmod, then insmod the file it names"
+# Also where there is no checkout: an installed package has the module's sources.
+LOAD_IT = f"run: {sys.executable} -m configtron.lab module, then insmod the file it names"
 OTHER_MODULE = (
     "take its rules back (configtron tune rollback), unload it (rmmod configtron; kmod/README.md, if it is in use), and"
     f" load this version's: {LOAD_IT}"
