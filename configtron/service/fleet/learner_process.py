@@ -20,6 +20,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from io import BufferedRWPair
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -101,24 +102,26 @@ class _Running(Thread):
         self.start()
 
     def run(self) -> None:
-        """Talk until either has ended."""
+        """Talk until either has ended, or what came from it cannot be read."""
         try:
-            with self._link, self._link.makefile("rwb") as stream:
-                pickle.dump(self._recipe, stream)
-                while (ask := self.asks.get()) is not None:
-                    pickle.dump(ask, stream)
-                    stream.flush()
-                    while not isinstance(said := pickle.load(stream), LearningAnswer):
-                        self.said.put(said)
-                    self.said.put(said)
-        except (OSError, EOFError, pickle.UnpicklingError):
-            pass
-        try:
-            self.said.put(self.process.wait(END_S))
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.said.put(None)
-            self.process.wait()
+            with suppress(OSError, EOFError, pickle.UnpicklingError), self._link, self._link.makefile("rwb") as stream:
+                self._talk(stream)
+        finally:
+            try:
+                self.said.put(self.process.wait(END_S))
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.said.put(None)
+                self.process.wait()
+
+    def _talk(self, stream: BufferedRWPair) -> None:
+        pickle.dump(self._recipe, stream)
+        while (ask := self.asks.get()) is not None:
+            pickle.dump(ask, stream)
+            stream.flush()
+            while not isinstance(said := pickle.load(stream), LearningAnswer):
+                self.said.put(said)
+            self.said.put(said)
 
     def kill(self) -> None:
         """Kill the process."""
