@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from configtron.lab.internet.links import ip, ip6, sysctl, without_offloads
 from configtron.linux.netns import inside
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 SERVER, GATEWAY = "10.9.0.1", "10.9.0.2"
 SERVER6, GATEWAY6 = "fd09::1", "fd09::2"
@@ -112,6 +112,9 @@ def two_hosts() -> Iterator[Hosts]:
         sysctl(hosts.server, [("net/ipv4/tcp_early_retrans", "0")])
         without_offloads(hosts.server, "vs")
         without_offloads(hosts.client, "vc")
+        # routes of a link whose carrier the kernel has not seen yet are marked so
+        show = ["ip", "-netns", hosts.server, "link", "show", "vs"]
+        until(lambda: " state UP " in subprocess.run(show, check=True, capture_output=True, text=True).stdout)
         yield hosts
     finally:
         for name in (hosts.server, hosts.client):
