@@ -21,8 +21,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from configtron.db.agent_journal import AgentJournal
 from configtron.db.fleet import FleetStore
 from configtron.tune.fleet_units import SERVE
+from configtron.tune.journal import LEASED
 from tests.support import ROOT
 from tests.support.headless import HeadlessPage
 
@@ -89,6 +91,25 @@ def start_unit(folder: Path) -> subprocess.Popen[bytes]:
     return serving
 
 
+def systemctl(folder: Path, pid: int) -> Path:
+    """Return a folder with a `systemctl` that stops the service and its watchdogs, if it has its unit."""
+    with AgentJournal(DATABASE) as journal:
+        watchdogs = " ".join(each.watchdog.split()[0] for each in journal.acts(LEASED))
+    made = folder / "bin" / "systemctl"
+    made.parent.mkdir()
+    made.write_text(f"""#!/bin/sh
+case $1 in
+is-active) exit 0 ;;
+disable)
+    test -f {UNIT} && kill {pid} && kill {watchdogs} || exit 1
+    while ! grep -q ') Z' /proc/{pid}/stat; do sleep 0.1; done ;;
+*) exit 1 ;;
+esac
+""")
+    made.chmod(0o755)
+    return made.parent
+
+
 def rows() -> list[Any]:
     with FleetStore(DATABASE) as store:
         return [row for _, row in store.rows_after(0)]
@@ -125,9 +146,9 @@ def main(folder: Path, server: str) -> None:
     ):
         found = until(lambda: len(rows()) == 2 and rows(), lambda: (folder / "served").read_text())
     shown = subprocess.run(["ps", "-C", PROGRAMS[server], "-o", "user="], capture_output=True, text=True, check=True)
-    serving.terminate()
-    serving.wait()
-    seen["undone"] = ran([*setup, "--undo"])
+    seen["undone"] = ran(["env", f"PATH={systemctl(folder, serving.pid)}:{os.environ['PATH']}", *setup, "--undo"])
+    seen["stopped"] = serving.wait(PATIENCE_S)
+    seen["undone again"] = ran([*setup, "--undo"])
     seen["same"] = configuration() == before
     print(json.dumps({**seen, "rows": [(row.plt_ms, row.why_not) for row in found],
                       "users": sorted(set(shown.stdout.split())), "log": (folder / "served").read_text()}))  # fmt: skip

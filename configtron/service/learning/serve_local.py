@@ -315,6 +315,8 @@ async def _run(
             ready()
             while not stop():
                 await asyncio.sleep(TURN_S)
-                turn()
+                # What stops this process may have stopped its watchdogs: they are not started anew then.
+                if not stop():
+                    turn()
     finally:
         await outcomes.stop()

@@ -91,10 +91,30 @@ def take_back(server: str) -> list[str]:
     own = {path: read(path) for path in (*paths, UNIT, TMPFILES)}
     kept = [f"kept {path}: it was changed by hand" for path, text in own.items() if text and not is_unchanged(text)]
     sites = {path: without_marked(text) for path, text in marked_files(server).items()}
-    gone = {path: None for path, text in own.items() if text and is_unchanged(text)}
-    done = replace_files({**sites, **gone}, server)
-    following = f"next: systemctl disable --now {SERVE}; systemctl daemon-reload; systemctl reload {SERVICES[server]}"
-    return [*done, *kept, following]
+    gone = {path: None for path, text in own.items() if text and is_unchanged(text) and path != UNIT}
+    done, reload = [*replace_files({**sites, **gone}, server), *kept], f"systemctl reload {SERVICES[server]}"
+    if unit := own[UNIT]:
+        # Before its file goes: after that, systemd stops the unit by other rules than its own.
+        done += stop_service()
+        if is_unchanged(unit):
+            write(UNIT, None)
+            return [*done, f"removed {UNIT}", f"next: systemctl daemon-reload; {reload}"]
+    return [*done, f"next: {reload}"]
+
+
+def stop_service() -> list[str]:
+    """Stop and disable the unit if it runs or is enabled; return what was done. Errors: `ConfigtronError`."""
+    if shutil.which("systemctl") is None or None not in map(asked_systemd, ("is-active", "is-enabled")):
+        return []
+    if (why := asked_systemd("disable", "--now")) is not None:
+        raise ConfigtronError(f"systemctl disable --now {SERVE}: {why}; its file is kept: stop it, then run this again")
+    return [f"stopped and disabled {SERVE}"]
+
+
+def asked_systemd(*words: str) -> str | None:
+    """Return why systemd did not do this with the unit; None: it did."""
+    done = subprocess.run(["systemctl", *words, SERVE], capture_output=True, text=True, errors="replace", check=False)
+    return None if done.returncode == 0 else done.stderr.strip()
 
 
 def own_files(options: SetupOptions) -> dict[Path, str]:

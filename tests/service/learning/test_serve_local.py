@@ -8,9 +8,10 @@ import shutil
 
 import pytest
 
-from configtron.model.errors import REFUSED
+from configtron.model.errors import INTERRUPTED, REFUSED
 from configtron.model.tuning import Place
 from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
+from configtron.tune.fleet_units import SERVE
 from tests.support.apart import apart_in_folder
 from tests.support.headless import NAMES
 from tests.support.real_servers import absent
@@ -36,7 +37,9 @@ def test_a_server_of_debian_set_up_by_one_command_and_a_browser_bring_rows(serve
     assert seen["users"] == USERS[server]
     assert "nothing to change" in seen["again"] and "wrote " not in seen["again"]
     assert seen["refused"][0] == REFUSED and "was changed by hand" in seen["refused"][1] and seen["kept"]
-    assert seen["same"], seen["undone"]
+    assert seen["same"] and f"stopped and disabled {SERVE}\nremoved " in seen["undone"], seen["undone"]
+    assert seen["stopped"] == INTERRUPTED and "another one is started" not in seen["log"], seen["log"]
+    assert SERVE not in seen["undone again"] and "daemon-reload" not in seen["undone again"]
     assert "2 beacons, 2 accepted" in seen["log"], seen["log"]
 
 
