@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from importlib.util import find_spec
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -121,9 +121,10 @@ def built_wheel(folder: Path) -> Path:
             subprocess.run(["cp", "-a", entry, copy], check=True)
     brought = folder / "brought"
     brought.mkdir()
-    for name in ("setuptools", "_distutils_hack", "pkg_resources", "click"):
-        if (spec := find_spec(name)) and spec.origin:
-            (brought / name).symlink_to(Path(spec.origin).parent)
+    for name in ("setuptools", "click"):
+        there = distribution(name)
+        for top in {file.parts[0] for file in there.files or [] if file.parts[0] not in ("..", "__pycache__")}:
+            (brought / top).symlink_to(Path(str(there.locate_file(top))).resolve())
     code = "import setuptools.build_meta as b; b.build_wheel('..')"
     done = subprocess.run([Path(sys.executable).resolve(), "-c", code], cwd=copy, capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": str(brought)}, timeout=PATIENCE_S)  # fmt: skip

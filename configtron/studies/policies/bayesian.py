@@ -14,11 +14,11 @@ from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import ARM
 from configtron.learner.outcome_columns import OutcomeColumns
 from configtron.learner.parts import Saved
+from configtron.learner.prefix_cells import PrefixCells
 from configtron.learner.searches import DONE, FIRST, Stop, observed_best
 from configtron.learner.serving_table import Served
 from configtron.learner.setting import CLASSES, ENGINE, Setting
 from configtron.learner.table_policy import PolicyRow, TablePolicy
-from configtron.studies.sim.prefix_cells import PrefixCells
 
 # CherryPick's own numbers (NSDI'17): it stops earlier than CT.
 CHERRYPICK_LEAST, CHERRYPICK_GAIN, CHERRYPICK_FIRST = 6, 0.10, 3

@@ -9,12 +9,12 @@ from configtron.learner.class_cells import ClassCells
 from configtron.learner.columns import ARM
 from configtron.learner.outcome_columns import OutcomeColumns
 from configtron.learner.parts import Saved
+from configtron.learner.prefix_cells import PrefixCells
 from configtron.learner.searches import observed_best
 from configtron.learner.serving_table import Served
 from configtron.learner.setting import CLASSES, Setting
 from configtron.learner.table_policy import PolicyRow, TablePolicy
 from configtron.learner.tally import Tally
-from configtron.studies.sim.prefix_cells import PrefixCells
 
 
 class Brute(TablePolicy):

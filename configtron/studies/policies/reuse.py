@@ -17,12 +17,12 @@ import numpy as np
 from configtron.learner.columns import Codes
 from configtron.learner.outcome_columns import OutcomeColumns
 from configtron.learner.parts import Saved
+from configtron.learner.prefix_cells import PrefixCells
 from configtron.learner.searches import observed_best
 from configtron.learner.serving_table import always
 from configtron.learner.setting import Setting
 from configtron.learner.state import check_codes, check_shapes, read
 from configtron.learner.table_policy import PolicyRow, TablePolicy
-from configtron.studies.sim.prefix_cells import PrefixCells
 
 
 @dataclass(frozen=True, slots=True, eq=False)
