@@ -18,8 +18,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 from configtron.db.agent_journal import AgentJournal
 from configtron.db.fleet import FleetStore
@@ -71,6 +74,14 @@ def until(holds: Callable[[], Any], about: Callable[[], object]) -> Any:
         assert time.monotonic() < end_s, about()
         time.sleep(0.1)
     return found
+
+
+def has_script() -> bool:
+    """Return whether the web server answers by its new configuration: the one before has no script."""
+    try:
+        return bool(urlopen("http://127.0.0.1/configtron/beacon.js").status == HTTPStatus.OK)
+    except HTTPError:
+        return False
 
 
 def start_unit(folder: Path) -> subprocess.Popen[bytes]:
@@ -140,6 +151,8 @@ def main(folder: Path, server: str) -> None:
     UNIT.write_text(by_hand.removesuffix("# by hand"))
     serving = start_unit(folder)
     ran(RELOAD[server])
+    # Workers of both configurations answer for a moment.
+    until(lambda: all(has_script() for _ in range(10)), lambda: (folder / "served").read_text())
     with (
         HeadlessPage("http://127.0.0.1/", 800, folder / "one", AGENT),
         HeadlessPage("http://127.0.0.1/", 800, folder / "two", AGENT),
