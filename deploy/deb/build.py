@@ -236,7 +236,9 @@ def compiled(stage: Path) -> None:
     """Make byte code that Python takes without a look at its source's time, and never writes anew."""
     where = ["-s", str(stage), "-p", "/", str(stage / SITE)]
     command = [sys.executable, "-m", "compileall", "-q", "-j", "2", "--invalidation-mode", "unchecked-hash", *where]
-    subprocess.run(command, check=True)
+    # It would be written to the prefix, and the package would have none.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPYCACHEPREFIX"}
+    subprocess.run(command, check=True, env=environment)
 
 
 def package(work: Path, stage: Path, version: str, output: Path, compress: str) -> Path:
