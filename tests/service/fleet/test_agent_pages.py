@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
 from collections.abc import Iterator
@@ -82,9 +83,11 @@ def test_the_root_process_drops_and_counts_what_a_process_that_hangs_does_not_ta
 
 @pytest.mark.root
 def test_connections_that_cannot_be_listed_for_want_of_descriptors_are_listed_later(
-    reading: PageReading, caplog: pytest.LogCaptureFixture
+    reading: PageReading, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The agent noted the map's ports, and ended."""
+    # A command that ran in this process before keeps lines to itself.
+    monkeypatch.setattr(logging.getLogger("configtron"), "propagate", True)
     drawing = SimpleNamespace(head=SimpleNamespace(ports=(80,)))
     applier: Any = SimpleNamespace(drawing=drawing, activations=EpochActivations())
     with no_descriptors():
