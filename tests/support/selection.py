@@ -3,7 +3,7 @@
 
     --record FILE   record each test that ended, and leave out those that passed on the same sources, so that an
                     interrupted run resumes; at the end, print a table of seconds by folder
-    --failed        run only the tests that failed last, by the record
+    --failed        run only the tests that failed in the session that the record ends with
     --changed BASE  run only the tests that the changes since the commit BASE reach, the nearest first
     --budget-s N    start no test later than N seconds after the session
 
@@ -55,12 +55,13 @@ def digest() -> str:
     return hashlib.sha256(b"".join(texts)).hexdigest()[:16]
 
 
-def recorded(file: Path | None, sources: str) -> list[dict[str, Any]]:
-    """Return a record's rows of these sources, without lines that a kill cut short."""
+def recorded(file: Path | None, sources: str = "") -> list[dict[str, Any]]:
+    """Return a record's rows of these sources ("": those of its last row), without lines that a kill cut short."""
     if file is None or not file.exists():
         return []
     lines = [line for line in file.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
-    return [row for row in map(json.loads, lines) if row["sources"] == sources]
+    rows = [json.loads(line) for line in lines]
+    return [row for row in rows if row["sources"] == (sources or rows[-1]["sources"])]
 
 
 class Selection:
@@ -81,7 +82,7 @@ class Selection:
 
     def _select(self, config: pytest.Config) -> tuple[dict[str, str], dict[str, int] | None]:
         self.sources = digest() if self.file else ""
-        rows = recorded(self.file, self.sources)
+        rows = recorded(self.file, "" if self.only_failed else self.sources)
         base = config.getoption("changed")
         try:
             far = changed.distances(changed.changed_files(base)) if base else None
