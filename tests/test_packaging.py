@@ -105,6 +105,14 @@ def test_debian_packages_that_code_and_tests_want_are_listed_once_with_a_reason(
     assert wanted - {*listed, *ALWAYS_THERE} == set()
 
 
+def link(name: str, site: Path) -> None:
+    """Link what a distribution has in this environment into another's folder. Errors: `PackageNotFoundError`."""
+    there = distribution(name)
+    for top in {file.parts[0] for file in there.files or [] if file.parts[0] not in ("..", "__pycache__")}:
+        if not (site / top).exists():
+            (site / top).symlink_to(Path(str(there.locate_file(top))).resolve())
+
+
 def built_wheel(folder: Path) -> Path:
     """Build a wheel without an index, from a copy, so that no build/ is left.
 
@@ -122,9 +130,7 @@ def built_wheel(folder: Path) -> Path:
     brought = folder / "brought"
     brought.mkdir()
     for name in ("setuptools", "click"):
-        there = distribution(name)
-        for top in {file.parts[0] for file in there.files or [] if file.parts[0] not in ("..", "__pycache__")}:
-            (brought / top).symlink_to(Path(str(there.locate_file(top))).resolve())
+        link(name, brought)
     code = "import setuptools.build_meta as b; b.build_wheel('..')"
     done = subprocess.run([Path(sys.executable).resolve(), "-c", code], cwd=copy, capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": str(brought)}, timeout=PATIENCE_S)  # fmt: skip

@@ -24,7 +24,7 @@ from configtron.model.packages import PACKAGES
 from configtron.service.doctor import CAPABILITIES
 from tests.support import ROOT
 from tests.support.waiting import PATIENCE_S
-from tests.test_packaging import built_wheel
+from tests.test_packaging import built_wheel, link
 
 pytestmark = pytest.mark.wheel
 
@@ -123,11 +123,7 @@ def environment(folder: Path, wheel: Path, extra: str) -> Path:
     (metadata,) = site.glob("configtron-*.dist-info/METADATA")
     asked = [line[15:] for line in metadata.read_text().splitlines() if line.startswith("Requires-Dist: ")]
     for name in closure(asked, frozenset({extra} if extra else ())):
-        there = distribution(name)
-        for top in {file.parts[0] for file in there.files or [] if file.parts[0] not in ("..", "__pycache__")}:
-            link = site / top
-            if not link.exists():
-                link.symlink_to(Path(str(there.locate_file(top))).resolve())
+        link(name, site)
     return folder / "bin" / "python"
 
 

@@ -16,9 +16,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -30,6 +27,7 @@ from configtron.tune.fleet_units import SERVE
 from configtron.tune.journal import LEASED
 from tests.support import ROOT
 from tests.support.headless import HeadlessPage
+from tests.support.waiting import PATIENCE_S, until
 
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) Chrome/140"
 PAGE = '<!doctype html><title>hello</title><script src="/configtron/beacon.js" async></script><p>hello</p>'
@@ -42,8 +40,6 @@ PROGRAMS = {"nginx": "nginx", "apache": "apache2", "haproxy": "haproxy"}
 # Debian's haproxy.cfg has no site, and HAProxy has no files.
 SITE = "\nfrontend web\n    bind :80\n    default_backend pages\n\nbackend pages\n    server own 127.0.0.1:81\n"
 CONFIGTRON = [sys.executable, "-m", "configtron"]
-# s for programs that start.
-PATIENCE_S = 60.0
 
 
 def own_host(folder: Path) -> None:
@@ -68,18 +64,10 @@ def ran(command: list[str]) -> str:
     return done.stderr
 
 
-def until(holds: Callable[[], Any], about: Callable[[], object]) -> Any:
-    end_s = time.monotonic() + PATIENCE_S
-    while not (found := holds()):
-        assert time.monotonic() < end_s, about()
-        time.sleep(0.1)
-    return found
-
-
 def has_script() -> bool:
     """Return whether the web server answers by its new configuration: the one before has no script."""
     try:
-        return bool(urlopen("http://127.0.0.1/configtron/beacon.js").status == HTTPStatus.OK)
+        return bool(urlopen("http://127.0.0.1/configtron/beacon.js").read())
     except HTTPError:
         return False
 
@@ -152,12 +140,13 @@ def main(folder: Path, server: str) -> None:
     serving = start_unit(folder)
     ran(RELOAD[server])
     # Workers of both configurations answer for a moment.
-    until(lambda: all(has_script() for _ in range(10)), lambda: (folder / "served").read_text())
+    until(lambda: all(has_script() for _ in range(10)), (folder / "served").read_text)
     with (
         HeadlessPage("http://127.0.0.1/", 800, folder / "one", AGENT),
         HeadlessPage("http://127.0.0.1/", 800, folder / "two", AGENT),
     ):
-        found = until(lambda: len(rows()) == 2 and rows(), lambda: (folder / "served").read_text())
+        until(lambda: len(rows()) == 2, (folder / "served").read_text)
+        found = rows()
     shown = subprocess.run(["ps", "-C", PROGRAMS[server], "-o", "user="], capture_output=True, text=True, check=True)
     seen["undone"] = ran(["env", f"PATH={systemctl(folder, serving.pid)}:{os.environ['PATH']}", *setup, "--undo"])
     seen["stopped"] = serving.wait(PATIENCE_S)

@@ -61,7 +61,7 @@ def measure(fail_on_unknown: bool, tensor: Path | None, status_updates_file: Pat
     from configtron.service.learning import measuring
 
     options = measuring.options_of(settings().db, tuple(sys.argv[1:]), **given)
-    can_be_written(tensor, output_file)
+    can_be_written(tensor, output_file, status_updates_file)
     with progress_bar(_moment_of, status_updates_file, counted=True) as progress, terminated():
         found = measuring.fill(options, progress)
     with opened(output_file) as out:

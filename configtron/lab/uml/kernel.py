@@ -228,7 +228,7 @@ def unpack(packed: Path, source: Path, log: Path, progress: Progress, without: S
         log.open("a") as sink,
         packed.open("rb") as archive,
         subprocess.Popen(
-            niced(command), stdin=subprocess.PIPE, stdout=sink, stderr=sink, env=build_environment()
+            nice_command(command), stdin=subprocess.PIPE, stdout=sink, stderr=sink, env=build_environment()
         ) as tar,
     ):
         assert tar.stdin
@@ -286,7 +286,8 @@ def fragment_lines(recipe: KernelRecipe = LAB) -> list[str]:
 
 def run(command: list[str], log: Path) -> None:
     with log.open("a") as sink:
-        if subprocess.run(niced(command), stdout=sink, stderr=sink, env=build_environment(), check=False).returncode:
+        done = subprocess.run(nice_command(command), stdout=sink, stderr=sink, env=build_environment(), check=False)
+        if done.returncode:
             raise build_error(command[0], log)
 
 
@@ -296,13 +297,13 @@ def build_error(program: str, log: Path) -> Missing:
     return Missing(f"{program} failed while building the lab kernel; its words are at the end of {log}; {anew}")
 
 
-def niced(command: list[str]) -> list[str]:
-    """Return the command so that it ends when we end, and runs at a lower priority (nice)."""
-    return ended_with_us(["nice", *command])
+def nice_command(command: list[str]) -> list[str]:
+    """Return a command that ends when we end, and runs at a lower priority (nice)."""
+    return child_command(["nice", *command])
 
 
-def ended_with_us(command: list[str]) -> list[str]:
-    """Return the command so that it ends when we end."""
+def child_command(command: list[str]) -> list[str]:
+    """Return a command that ends when we end."""
     return ["setpriv", "--pdeathsig", "TERM", *command]
 
 
@@ -313,7 +314,7 @@ def build_environment() -> dict[str, str]:
 
 def compile_kernel(make: list[str], work: Path, log: Path, progress: Progress, recipe: KernelRecipe) -> None:
     """Compile the missing objects; `work` stores the progress, for a build that is interrupted."""
-    command = niced([*make, f"-j{os.cpu_count() or 1}", recipe.program, "modules"])
+    command = nice_command([*make, f"-j{os.cpu_count() or 1}", recipe.program, "modules"])
     count = work / STEPS
     steps = int(count.read_text() or 0) if count.exists() else 0
     report = report_progress(progress, f"building the {recipe.title}", _percent(steps, recipe))

@@ -22,8 +22,8 @@ from configtron.lab.uml.kernel import (
     Progress,
     build_environment,
     build_lock,
+    child_command,
     configured,
-    ended_with_us,
     is_whole,
     keep,
     kernel_folder,
@@ -107,7 +107,7 @@ def make_module(
             shutil.copyfile(path, copy)
     unknown = [] if (tree / "Module.symvers").exists() else ["KBUILD_MODPOST_WARN=1"]
     make = ["make", f"--directory={tree}", f"M={folder}", f"ARCH={arch}", *unknown, *variables, "modules"]
-    done = subprocess.run(ended_with_us(make), capture_output=True, text=True, env=build_environment(), check=False)
+    done = subprocess.run(child_command(make), capture_output=True, text=True, env=build_environment(), check=False)
     if done.returncode:
         raise Missing(f"{sources} does not compile for {tree}:\n{(done.stdout + done.stderr)[-3000:]}")
     return tuple(sorted(folder.rglob("*.ko")))

@@ -76,6 +76,20 @@ class LearnerFailure(NamedTuple):
 
 
 Said = LearningAnswer | LearnerLine | LearnerFailure
+# The nouns of an answer.
+MODEL = "configtron.model."
+
+
+class AnswerReader(pickle.Unpickler):
+    """Reads what a learner says: messages, and nouns of the model in them; data, never code."""
+
+    def find_class(self, module: str, name: str, /) -> type:
+        """Return a class of a message. Errors: `UnpicklingError` for all else, of which nothing is imported."""
+        if module.startswith(MODEL) or module in {kind.__module__ for kind in Said.__args__}:
+            found: object = super().find_class(module, name)
+            if isinstance(found, type) and (found in Said.__args__ or found.__module__.startswith(MODEL)):
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no part of an answer")
 
 
 class _Running(Thread):
@@ -119,7 +133,7 @@ class _Running(Thread):
         while (ask := self.asks.get()) is not None:
             pickle.dump(ask, stream)
             stream.flush()
-            while not isinstance(said := pickle.load(stream), LearningAnswer):
+            while not isinstance(said := AnswerReader(stream).load(), LearningAnswer):
                 self.said.put(said)
             self.said.put(said)
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import logging
 import os
+import pickle
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,7 @@ from configtron.model.errors import BadInput
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.service.fleet.agent_limits import AgentLimits
-from configtron.service.fleet.learner_process import HANG_S, LearnerProcess
+from configtron.service.fleet.learner_process import HANG_S, AnswerReader, LearnerLine, LearnerProcess
 from configtron.service.fleet.manager_core import MAKE_S, SAVE_S, ManagerCore
 from configtron.service.fleet.map_learning import (
     MAKER,
@@ -293,3 +295,12 @@ def test_a_wide_window_is_no_choice_of_a_learner_but_one_of_a_person(
         asked = LearningAsk(BEGUN_NS, (1, 1), b"x" * 16, 10**12, None, limits, ("web1",))
         MapLearning(store, maker, None, learned=learned).turn(asked)
     assert maker.answer.partition(",")[0] == why
+
+
+@pytest.mark.parametrize("code", [os.getcwd, print, subprocess.Popen, LearnerProcess, Path])
+def test_a_learner_sends_data_and_never_code(code: object) -> None:
+    found = FleetMap(1, 2, {"p": Profile("p", (("initcwnd", 30),))}, {}, {"192.0.2.0/24": "c"}, b"k" * 16, 0)
+    for said in (LearnerLine(logging.INFO, "x"), LearningAnswer(1, found, "why", {"a": "b"})):
+        assert AnswerReader(BytesIO(pickle.dumps(said))).load() == said
+    with pytest.raises(pickle.UnpicklingError, match="is no part of an answer"):
+        AnswerReader(BytesIO(pickle.dumps(LearningAnswer(1, why=code)))).load()  # type: ignore[arg-type]
