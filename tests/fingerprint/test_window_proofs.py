@@ -302,17 +302,6 @@ def test_each_row_decides_some_conversation(recorded: list[Trace]) -> None:
     assert {row.name for row in (*PROOFS, *DOUBTS)} - found == set()
 
 
-def test_a_conversation_without_fresh_data_is_unverified(recorded: list[Trace]) -> None:
-    proofs = set()
-    for trace in recorded:
-        acks = [n for n, p in enumerate(trace.packets) if p.way == "out" and p.segment.ack > 1]
-        cut = replace(trace, packets=trace.packets[: acks[0]] if acks else ())
-        verdict = read_window("icw", cut, handshake_of(cut.packets))
-        if trace.probe == "icw" and verdict.value is not None:
-            proofs.add(verdict.detail("proof"))
-    assert proofs == {"unverified"}
-
-
 def test_a_clients_numbers_below_its_syns_are_compared_as_they_are() -> None:
     (trace, _), *_ = read_located(ROOT / "fixtures/icw/4/trace.pcapng.gz")
 
