@@ -84,7 +84,7 @@ def agree_window(
     consent = any(t.detail("sack_offered", t.detail("sack")) for t in exact)
     if grade == "A" and (len({t.detail("offered_mss", t.detail("mss")) for t in agreeing}) < AGREE_B or not consent):
         grade = "B"
-    return settled(trials, best, grade)
+    return settled(trials, best, grade, {"agreeing": len(agreeing)})
 
 
 def _ended_elsewhere(trial: Observation, other: Observation) -> bool:

@@ -162,9 +162,10 @@ def test_the_formula_of_windows_at_several_sizes_is_named(windows: dict[int, int
     assert verdict.grade == ("A" if len(windows) == 3 else "B")
 
 
-@pytest.mark.parametrize("trials", [{"icw": [icw(10), icw(10)]}, {"icw": [icw(10), icw(10, "L", 64)]}, {}])
-def test_one_size_and_bounds_ask_for_no_formula(trials: dict[str, list[Observation]]) -> None:
-    assert across(trials) is None
+# Sizes 12 bytes apart, and windows of one segment: a number of bytes explains them as well.
+@pytest.mark.parametrize("sizes", [[(10, 536), (10, 536)], [], [(10, 536), (10, 524)], [(1, 536), (1, 1460)]])
+def test_what_no_size_distinguishes_asks_for_no_formula(sizes: list[tuple[int, int]]) -> None:
+    assert across({"icw": [*(icw(n, mss=mss) for n, mss in sizes), icw(10, "L", 64)]}) is None
 
 
 SECONDS = ("synack_rto", "data_rto", "min_rto", "delayed_ack")
