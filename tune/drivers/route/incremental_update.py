@@ -36,7 +36,7 @@ def _check_clear(seen: SeenRoutes, main: MainTable, changes: Changes, parsed: Ma
     unknown = set(changes.prefixes.values()) - held.keys() - changes.profiles.keys()
     if others or unknown or changes.dropped_profiles or changes.default is not None:
         raise Unclear
-    if any(length == 0 for _, _, length in parsed.values()) or overlaid(main, parsed.values()):
+    if any(length == 0 for _, _, length in parsed.values()) or overlaid(main, parsed.values()) or main.sources[6][1:]:
         raise Unclear
     thrown = (
         (key.version, key.length, int.from_bytes(key.address, "big"))
@@ -143,7 +143,8 @@ def _check(table: RouteTable, step: UpdateStep) -> None:
         return
     if found is not None and found.table != TABLE:
         raise Refused(hidden(step.prefix, found.table))
-    if found is None or (found.key, found.way) != step.new or found.protocol != PROTOCOL:
+    key, way = step.new
+    if found is None or found.key != key or not found.way.equals(way) or found.protocol != PROTOCOL:
         raise Refused(f"{step.prefix}: reads back as {found} instead of {step.new}; see: ip route show table {TABLE}")
 
 

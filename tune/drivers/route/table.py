@@ -89,9 +89,10 @@ class SeenRoutes:
         best: dict[str, int] = {}
         fits: dict[tuple[int, int], bool] = {}
         others = {route.key[:3]: route.key.metric for route in self.foreign}
-        for (version, address, length, metric), way in self.routes.items():
+        for key, way in self.routes.items():
+            version, address, length, metric, _ = key
             number = metric % COPY
-            if number not in wanted or version not in versions or COPY <= metric < DEFAULT:
+            if number not in wanted or version not in versions or key.follows():
                 continue
             if whole and (length not in self.ruled[version] or others.get((version, address, length), metric) < metric):
                 continue
@@ -127,7 +128,7 @@ class RouteTable:
     def main(self) -> MainTable:
         """Return the main table. Errors: `BadInput`, `Refused` where it cannot be covered."""
         found = (route for version in self.versions for route in read(self.net, version, MAIN))
-        given = [RouteArguments(*route.key, route.way, route.tos) for route in found]
+        given = [RouteArguments(*route.key[:4], route.way, route.tos, route.key.source) for route in found]
         return MainTable(given, self._interface())
 
     def _interface(self) -> int:
