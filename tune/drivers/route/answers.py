@@ -47,6 +47,9 @@ _UNIVERSE = 0  # RT_SCOPE_UNIVERSE
 _INITCWND, _CWND = 11, 7
 
 
+EVERYWHERE = ("0.0.0.0/0", "::/0")
+
+
 class Question(NamedTuple):
     """One lookup: a client's `address` in the prefix `scope`, from a local address (b"": the kernel chooses)."""
 
@@ -235,6 +238,19 @@ def _connected(net: Netlink, netns: str, expected: ExpectedRoute, questions: lis
             if window and found.window != window:
                 yield Difference(scope, "initcwnd", str(window), str(found.window))
             break
+
+
+def routed_controls(netns: str, prefixes: list[str]) -> tuple[int, dict[str, str]]:
+    """Return of how many prefixes the kernel was asked for the route to their clients, and each one's congestion
+    control where that route names one."""
+    sample, found = _spread(prefixes), dict[str, str]()
+    with Netlink(netns) as net:
+        for scope in sample:
+            version, *_ = prefix = parse(scope)
+            for route in filter(None, (match(net, version, address) for address in _ends(prefix))):
+                if control := dict(route.way.metrics).get(CC_ALGORITHM):
+                    found[scope] = str(control)
+    return len(sample), found
 
 
 def _once(differences: Iterable[Difference]) -> Iterator[Difference]:
