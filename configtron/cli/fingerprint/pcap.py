@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from configtron.cli.options import INPUT_FILE, form_options
+from configtron.cli.options import INPUT_FILE, NamedPath, form_options
 from configtron.cli.output import say
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, PARTIAL
@@ -17,7 +17,7 @@ from configtron.report.files import opened
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...",
-                type=click.Path(exists=True, dir_okay=False, allow_dash=True))  # fmt: skip
+                type=NamedPath(exists=True, dir_okay=False, allow_dash=True))  # fmt: skip
 @form_options
 @click.option("--servers", is_flag=True, help="One row a server, from all its connections together.")
 @click.option("--stream", is_flag=True,
