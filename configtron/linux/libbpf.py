@@ -382,8 +382,5 @@ def attached_to_cgroup(group: Path, place: int, query: int = 0) -> list[int]:
 
 def program_name(number: int) -> str:
     """Return the name of a program (struct bpf_prog_info). Errors: `OSError` once it has gone."""
-    descriptor = call("bpf_prog_get_fd_by_id", number)
-    try:
-        return info(descriptor)[64:80].rstrip(b"\0").decode()
-    finally:
-        os.close(descriptor)
+    with os.fdopen(call("bpf_prog_get_fd_by_id", number), "rb") as program:
+        return info(program.fileno())[64:80].rstrip(b"\0").decode()

@@ -32,7 +32,7 @@ from configtron.linux.netns import inside
 from configtron.linux.rtnetlink import FAMILIES, addresses
 from configtron.model.tuning import Answers, Difference
 from configtron.tune.drivers.route.dry_connection import begun
-from configtron.tune.drivers.route.routes import CC_ALGORITHM, Found, Prefix, match, parse, text
+from configtron.tune.drivers.route.routes import CC_ALGORITHM, Prefix, match, parse, text
 from configtron.tune.drivers.route.rule import RoutingRule
 from configtron.tune.drivers.route.rule import parse as parse_rule
 from configtron.tune.drivers.route.table import LOCAL, MAIN, TABLE, RouteTable, SeenRoutes
@@ -44,6 +44,7 @@ SAMPLE = 256
 SOURCES = 16
 # struct ifaddrmsg: family, length, flags, scope, index
 _UNIVERSE = 0  # RT_SCOPE_UNIVERSE
+_TABLES = {MAIN: "main"}
 _INITCWND, _CWND = 11, 7
 
 
@@ -137,7 +138,8 @@ def _against_main(seen: SeenRoutes, routes: Mapping[RouteKey, RouteWay], netns: 
         have = seen.routes.get(key)
         if have is None and key.follows() and way.kind != "throw":
             name = seen.profiles[key.metric % COPY].name if key.metric % COPY in seen.profiles else "a profile"
-            yield Difference(text(*key[:3]), "route", f"{name}, {words(way, netns)}", "the main table's route alone")
+            led = f"{name}, {words(way, netns)} from {key.source or 'all'}"
+            yield Difference(text(*key[:3]), "route", led, "no such route of ours")
         elif have is not None and have._replace(metrics=()) != way._replace(metrics=()):
             yield Difference(text(*key[:3]), "route", words(way, netns), words(have, netns))
     for key, way in seen.routes.items():
@@ -188,13 +190,9 @@ def _local(net: Netlink, earlier: list[RoutingRule]) -> Iterator[bytes]:
     """Return local addresses, first those that an earlier rule matches."""
     for version in (4, 6):
         named = [rule.source for rule in earlier if rule.version == version and rule.source is not None]
-        found = list(_addresses(net, version))
+        found = [packed for packed, scope in addresses(net, version) if scope == _UNIVERSE]
         found.sort(key=lambda packed: not any(ip_address(packed) in network for network in named))
         yield from found[:SOURCES]
-
-
-def _addresses(net: Netlink, version: int) -> Iterator[bytes]:
-    return (packed for packed, scope in addresses(net, version) if scope == _UNIVERSE)
 
 
 def _looked_up(
@@ -207,14 +205,10 @@ def _looked_up(
             continue
         if found is None and want[1].kind != "unicast":
             continue
-        if found is None or not _is(found, *want):
+        if found is None or (found.table, found.key) != (TABLE, want[0]) or not found.way.equals(want[1]):
             asked = f" from {socket.inet_ntop(FAMILIES[version], source)}" if source else ""
-            got = f"table {_name(found.table)}, {words(found.way, netns)}" if found else "no route"
+            got = f"table {_TABLES.get(found.table, found.table)}, {words(found.way, netns)}" if found else "no route"
             yield Difference(scope, "lookup", f"table {TABLE}, {words(want[1], netns)}", f"{got}{asked}")
-
-
-def _is(found: Found, key: RouteKey, way: RouteWay) -> bool:
-    return found.table == TABLE and found.key == key and found.way.equals(way)
 
 
 def _connected(net: Netlink, netns: str, expected: ExpectedRoute, questions: list[Question]) -> Iterator[Difference]:
@@ -275,7 +269,3 @@ def _device(index: int, netns: str) -> str:
             return socket.if_indextoname(index)
     except OSError:
         return str(index)
-
-
-def _name(table: int) -> str:
-    return "main" if table == MAIN else str(table)

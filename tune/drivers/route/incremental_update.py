@@ -73,7 +73,7 @@ def apply(table: RouteTable, main: MainTable, changes: Changes, parsed: Mapping[
     """
     if len(parsed) > few:
         raise Unclear
-    seen = table.standing()
+    seen = table.seen(few=True)
     _check_clear(seen, main, changes, parsed)
     numbered, noted = _numbered(seen.profiles, changes)
     overlay = Overlay(main, numbered)
@@ -118,8 +118,8 @@ def held(table: RouteTable, parsed: Prefix) -> tuple[RouteKey, RouteWay] | None:
         raise Unclear  # another program's rule comes before ours
     if found.table == MAIN or found.key.length != parsed[2]:
         return None
-    if found.protocol != PROTOCOL:
-        raise Unclear  # another program's route: a read of the whole table names it
+    if found.protocol != PROTOCOL or found.key.source:
+        raise Unclear  # another program's route, or one of several by source: a read of the whole table names it
     return found.key, found.way
 
 

@@ -138,7 +138,8 @@ class RouteDriver:
             table.rule(lengths_of(routes))
             table.notes.drop(seen.profiles.keys() - profiles.keys())
             self._read_back(routes)
-            return self._changed(changes, want)
+            back = {profile.name: profile for profile in table.profiles().values()}
+            return Rules({name: back[name] for name in changes.profiles}, dict(changes.prefixes), want.default)
         except ConfigtronError:
             self._put_back(seen)
             raise
@@ -168,12 +169,6 @@ class RouteDriver:
             found_by = match(self._table.net, key.version, key.address)
             if found_by is not None and found_by.table not in (TABLE, LOCAL):
                 raise Refused(incremental_update.hidden(text(*key[:3]), found_by.table))
-
-    def _changed(self, changes: Changes, want: Rules) -> Rules:
-        """Return the changed rules: prefixes whose routes have been read back, and profiles from the notes."""
-        back = {profile.name: profile for profile in self._table.profiles().values()}
-        profiles = {name: back[name] for name in changes.profiles}
-        return Rules(profiles, dict(changes.prefixes), want.default)
 
     def _put_back(self, seen: SeenRoutes) -> None:
         """Restore the table from before a change that failed."""

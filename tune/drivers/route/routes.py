@@ -131,11 +131,8 @@ class Writer:
 
     def _place(self, key: RouteKey) -> bytes:
         source = attribute(SRC, parse(key.source)[1]) if key.source else b""
-        return (
-            source
-            + attribute(TABLE, struct.pack("=I", self.table))
-            + attribute(PRIORITY, struct.pack("=I", key.metric))
-        )
+        return source + b"".join(attribute(kind, struct.pack("=I", number))
+                                 for kind, number in ((TABLE, self.table), (PRIORITY, key.metric)))  # fmt: skip
 
 
 def _hops(version: int, way: RouteWay) -> bytes:
