@@ -123,15 +123,17 @@ def connect(rows: Rows, ports: Column) -> Connections:
 
 
 def _begins(rows: Rows) -> Column:
-    """Return whether a row opens a connection: another pair, or a SYN unlike the last one of its pair."""
+    """Return whether a row opens a connection: another pair, or a SYN unlike the last one of its pair. Two SYNs that
+    cross open one (simultaneous open, RFC 9293 3.5)."""
     begins = np.empty(rows.size, bool)
     begins[:1] = True
     begins[1:] = rows.pair[1:] != rows.pair[:-1]
     syns = np.flatnonzero((rows.flags & (SYN | ACK | RST)) == SYN)
     if len(syns):
         fresh = np.ones(len(syns), bool)
-        same = (rows.pair[syns[1:]] == rows.pair[syns[:-1]]) & (rows.seq[syns[1:]] == rows.seq[syns[:-1]])
-        fresh[1:] = ~same
+        crossed = (syns[1:] == syns[:-1] + 1) & (rows.side[syns[1:]] != rows.side[syns[:-1]])
+        same = (rows.seq[syns[1:]] == rows.seq[syns[:-1]]) | crossed
+        fresh[1:] = (rows.pair[syns[1:]] != rows.pair[syns[:-1]]) | ~same
         begins[syns[fresh]] = True
     return begins
 

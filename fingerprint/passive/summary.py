@@ -14,7 +14,14 @@ import numpy as np
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, CUT, SACK_OK, STAMPED, Column
 from configtron.fingerprint.passive.connections import NEVER, Connections, Direction, latest, leader, running
 from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES, Flights, HandshakeFacts, first_flights
-from configtron.fingerprint.passive.retransmissions import KINDS, Retransmissions, Sent, retransmissions, sent_by
+from configtron.fingerprint.passive.retransmissions import (
+    KINDS,
+    Retransmissions,
+    Sent,
+    closed_before,
+    retransmissions,
+    sent_by,
+)
 from configtron.fingerprint.passive.round_trips import round_trips
 from configtron.fingerprint.passive.under_load import under_load
 from configtron.fingerprint.stream import DUPLICATE_GAP_S
@@ -75,7 +82,7 @@ SIDE = {
     "zero_windows": ColumnMeaning("", "sum", "segments that close the window"),
     "idle_restarts": ColumnMeaning("", "sum", "data after a second without any segment"),
     "fins": ColumnMeaning("", "max", "1: sent a FIN"),
-    "resets": ColumnMeaning("", "max", "1: sent a RST"),
+    "resets": ColumnMeaning("", "last", "1: its last segment was a RST"),
 }
 # Only of captures at one of the ends (`live`): fingerprint/passive/round_trips.py.
 TRIPS = {
@@ -239,8 +246,11 @@ def _side(found: Connections, way: Direction, syn: Column, number: int, side: st
     columns[f"{side}_ttl"] = np.where(spoke, rows.ttl[first].astype(np.int64), ABSENT)
     columns[f"{side}_packets"] = _counted(way.of, fresh, count)
     flags = rows.flags[way.rows]
-    for name, flag in (("fins", FIN), ("resets", RST)):
-        columns[f"{side}_{name}"] = (np.bincount(way.of[(flags & flag) != 0], minlength=count) > 0).astype(np.int64)
+    columns[f"{side}_fins"] = (np.bincount(way.of[(flags & FIN) != 0], minlength=count) > 0).astype(np.int64)
+    # A side that goes on after a reset was not reset: it lay outside the window, or another forged it (RFC 5961 3.2).
+    last = np.where(spoke, ABSENT, 0)
+    last[way.of[fresh]] = (flags[fresh] & RST) != 0
+    columns[f"{side}_resets"] = last
     shut = fresh & (rows.window[way.rows] == 0) & ((flags & RST) == 0)
     columns[f"{side}_zero_windows"] = _counted(way.of, shut, count)
 
@@ -321,12 +331,7 @@ def _kept_alive(found: Connections, sent: Sent, number: int) -> Column:
     """Return the keep-alives; a probe of a closed window is none."""
     alive = sent.alive.copy()
     index = np.flatnonzero(alive)
-    if len(index):
-        theirs = (found.server != bool(number)) & (found.ack > NEVER)
-        heard = np.flatnonzero(theirs)
-        last = latest(theirs, found.of, found.begin, sent.row[index])
-        closed = (last >= 0) & (found.rows.window[heard[np.maximum(last, 0)]] == 0) if len(heard) else last >= 0
-        alive[index[closed]] = False
+    alive[index[closed_before(found, number, sent.row[index])]] = False
     return alive
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from configtron.fingerprint.capture.dissect import Dissector
+from configtron.fingerprint.capture.pcap import BAD_TIME
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import opened
 from configtron.fingerprint.capture.tshark import opened_by
@@ -25,7 +26,7 @@ from configtron.report.connection_json import form
 # A line of a key log: which secret, the client's random number, the secret.
 SECRET = re.compile(r"[A-Z][A-Z0-9_]* [0-9a-fA-F]{16,} [0-9a-fA-F]{16,}\s*$")
 # Counts of a file that was not read to its end.
-UNREAD = ("cut-file", "malformed-record", "cut-compression")
+UNREAD = ("cut-file", "malformed-record", "cut-compression", BAD_TIME)
 Lacks = Callable[[ModuleNotFoundError], object]
 
 
@@ -70,7 +71,7 @@ class CaptureReading:
                 lost = self.counts["dropped-by-capture"] > 0
                 yield report_connections(
                     batch, self.files, tainted=lost, unread=self._gathering.unread > 0, opener=self._keys.open,
-                    wanted=wanted,
+                    wanted=wanted, stepped=self.counts[BAD_TIME] > 0,
                 )  # fmt: skip
 
     @property
