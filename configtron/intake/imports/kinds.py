@@ -7,14 +7,16 @@ Rules for this file: a kind is found where one of the first lines fits it, or th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from configtron.fingerprint.device import browser_of, device_of
 from configtron.fingerprint.features import plain_text, prefix_of
 from configtron.intake.imports import beacons
-from configtron.intake.imports.accesslog import HAPROXY, HOSTED, PLAIN, Hit, Parser
+from configtron.intake.imports.accesslog import SHOWN, STATED, Hit, Parser, difference, form_of, inside
 from configtron.intake.imports.inforce import InForce
 from configtron.intake.imports.reading import Reading
 from configtron.intake.imports.views import GOOD_PAGE, View, Views
@@ -31,19 +33,21 @@ from configtron.intake.outcome_formats import (
     propensity_of,
     site_of,
 )
+from configtron.intake.pageloads.proxy_evidence import FEW, LEAST
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Context, Decision, Outcome, Profile
 
-OUTCOMES, CONTEXTS, HAR, HAPROXY_LOG, BOOMERANG, WEB_VITALS = (
-    "outcomes", "contexts", "har", "haproxy", "boomerang", "web-vitals",
+OUTCOMES, CONTEXTS, HAR, HAPROXY_LOG, BOOMERANG, WEB_VITALS, ACCESS_LOG = (
+    "outcomes", "contexts", "har", "haproxy", "boomerang", "web-vitals", "access-log",
 )  # fmt: skip
-# The kinds that --from takes; for the second to fourth a whole number at a line's end is that server's.
-KINDS = (OUTCOMES, "nginx", "apache-us", "apache-s", HAPROXY_LOG, BOOMERANG, WEB_VITALS, HAR, CONTEXTS)
+# Kinds of access logs that --from takes; those of `STATED` give the unit of a number that shows none.
+LOGS = (*STATED, HAPROXY_LOG, "envoy", "json")
+KINDS = (OUTCOMES, *LOGS, BOOMERANG, WEB_VITALS, HAR, CONTEXTS)
 # The metrics of each kind, its default first.
 PLT, PAGE, REQUEST = "plt", "page", "request"
 METRICS = {
     OUTCOMES: (PLT,), BOOMERANG: (PLT,), HAR: (PLT,), WEB_VITALS: tuple(beacons.VITALS.values()),
-    **dict.fromkeys(("access-log", "nginx", "apache-us", "apache-s", HAPROXY_LOG), (PAGE, REQUEST)),
+    **dict.fromkeys((ACCESS_LOG, *LOGS), (PAGE, REQUEST)),
 }  # fmt: skip
 # Schemas of lines that `fingerprint` writes.
 CONTEXT_SCHEMA, WATCH_SCHEMA = "configtron.context/1", "configtron.watch/1"
@@ -76,37 +80,38 @@ class Wanted:
     places: Callable[[str], tuple[int | None, str]] | None = None
 
 
-def kind_of(lines: Iterable[str]) -> str:
-    """Return the kind of a file by its first lines; "" if none of them is of any."""
-    found = (_kind(line) for line in lines)
-    return next((kind for kind in found if kind), "")
-
-
-def _kind(line: str) -> str:
-    text = line.strip()
-    if text.startswith("{"):
-        return _of_object(text)
-    if "t_done=" in text and (PLAIN.match(text) or HOSTED.match(text)):
-        return BOOMERANG
-    if PLAIN.match(text) or HOSTED.match(text):
-        return "access-log"
-    if HAPROXY.match(text):
-        return HAPROXY_LOG
-    return OUTCOMES if "plt_ms" in text.split(",") else ""
-
-
-def _of_object(text: str) -> str:
+def _keyed(text: str, *keys: str) -> str:
+    """Return why a line is no object of JSON that has these keys; "" if it is."""
     try:
         form = json.loads(text)
     except (ValueError, RecursionError):
-        return ""
-    if not isinstance(form, dict):
-        return ""
-    if form.get("schema") in (CONTEXT_SCHEMA, WATCH_SCHEMA):
-        return CONTEXTS
-    if "t_done" in form or "rt.start" in form:
-        return BOOMERANG
-    return WEB_VITALS if "name" in form and "value" in form else OUTCOMES if "plt_ms" in form else ""
+        return "not JSON"
+    return "" if isinstance(form, dict) and form.keys() >= {*keys} else f"it has no {' and '.join(keys)}"
+
+
+# Kinds that are looked for -> why a line is not of it, "" if it is; the first that fits counts.
+CHECKS: dict[str, Callable[[str], str]] = {
+    CONTEXTS: lambda text: _keyed(text, "schema"),
+    BOOMERANG: lambda text: _keyed(text, "t_done") and _keyed(text, "rt.start") and (
+        difference("combined", text) if "t_done=" in text else "no t_done in it"),
+    WEB_VITALS: lambda text: _keyed(text, "name", "value"),
+    OUTCOMES: lambda text: _keyed(text, "plt_ms") and (
+        "" if "plt_ms" in text.split(",") else "plt_ms is not in the header, nor in an object"),
+    **{kind: partial(difference, form_of(kind)) for kind in (ACCESS_LOG, HAPROXY_LOG, "envoy", "json")},
+}  # fmt: skip
+
+
+def kind_of(lines: Sequence[str], name: str) -> str:
+    """Return the kind of a file by its first lines. Errors: `BadInput` where none is of any, with how the first differs
+    from each."""
+    for line in lines:
+        for kind, check in CHECKS.items():
+            if not check(line.strip()):
+                return kind
+    first = lines[0].strip()
+    tried = "; ".join(f"{kind}: {check(first)}" for kind, check in CHECKS.items())
+    what = f"{name}, line 1: {first[:SHOWN]!r} is of no known format"
+    raise BadInput(f"{what}; {tried}; see: configtron learn import --help")
 
 
 def imported(kind: str, lines: Iterable[tuple[int, str]], reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
@@ -116,9 +121,8 @@ def imported(kind: str, lines: Iterable[tuple[int, str]], reading: Reading, want
         return _beacons(lines, reading, maker, wanted)
     if kind == WEB_VITALS:
         return _vitals(lines, reading, maker, wanted)
-    parser = Parser("" if kind == "access-log" else kind, wanted.offset_s)
-    read = parser.haproxy if kind == HAPROXY_LOG else parser.combined
-    return _hits(_parsed(lines, read, reading), maker, wanted)
+    parser = Parser(kind, wanted.offset_s, wanted.epoch_ns)
+    return _hits(_parsed(lines, parser.hit, reading), maker, wanted)
 
 
 def page_loads(text: str, reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
@@ -130,9 +134,10 @@ def page_loads(text: str, reading: Reading, wanted: Wanted) -> Iterator[Outcome]
 
 def _parsed(lines: Iterable[tuple[int, str]], read: Callable[[str], Hit | str], reading: Reading
             ) -> Iterator[tuple[int, Hit]]:  # fmt: skip
+    seen: Counter[str] = Counter()
     for number, line in lines:
         try:
-            hit = read(line)
+            hit = read(line.strip())
         except BadInput as error:
             reading.refuse(number, error)
             continue
@@ -141,7 +146,12 @@ def _parsed(lines: Iterable[tuple[int, str]], read: Callable[[str], Hit | str], 
         elif device_of(hit.agent) == "program":
             reading.left["by a program (User-Agent)"] += 1
         else:
+            if len(seen) <= FEW or hit.address in seen:
+                seen[hit.address] += 1
             yield number, hit
+    if 0 < len(seen) <= FEW and (all(map(inside, seen)) or (len(seen) == 1 and seen.total() >= LEAST)):
+        which = f"all {seen.total()} requests come from {', '.join(seen)}: this is the log of a server behind a proxy"
+        reading.remark = f"{which}; write the client there, or X-Forwarded-For into the last field, in quotes"
 
 
 def _hits(hits: Iterable[tuple[int, Hit]], maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
@@ -176,7 +186,7 @@ def _viewed(number: int, view: View, maker: _Maker) -> Iterator[Outcome]:
 
 
 def _beacons(lines: Iterable[tuple[int, str]], reading: Reading, maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
-    parser = Parser("nginx", wanted.offset_s)
+    parser = Parser("nginx", wanted.offset_s, wanted.epoch_ns)
     for number, line in lines:
         try:
             form = _beacon(line, parser, reading)
@@ -194,9 +204,9 @@ def _beacon(line: str, parser: Parser, reading: Reading) -> beacons.Form | None:
         if not found:
             raise BadInput("not JSON")
         return beacons.boomerang(found[0][1], reading.left)
-    around = parser.request(line)
-    given: dict[str, Any] = beacons.boomerang_query(around.path)
-    if "u" not in given and "t_done" not in given and "rt.start" not in given:
+    around = parser.hit(line, timed=False)
+    given: dict[str, Any] = beacons.boomerang_query("" if isinstance(around, str) else around.path)
+    if isinstance(around, str) or "u" not in given and "t_done" not in given and "rt.start" not in given:
         reading.left["no beacon"] += 1
         return None
     form = beacons.boomerang(given, reading.left)
