@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import ABSENT, COUNTED, CUT, SACK_OK, STAMPED, Column
+from configtron.fingerprint.passive.columns import ABSENT, COUNTED, CUT, LATE, SACK_OK, STAMPED, Column
 from configtron.fingerprint.passive.connections import NEVER, Connections, Direction, latest, leader, running
 from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES, Flights, HandshakeFacts, first_flights
 from configtron.fingerprint.passive.retransmissions import (
@@ -34,6 +34,8 @@ SHIFT_MOST = 14
 # Copies of a SYN-ACK that come within this are one answer sent twice, not a timer's (`stream.DUPLICATE_GAP_S`).
 DUPLICATE_NS = round(DUPLICATE_GAP_S * 1e9)
 SIDES = ("client", "server")
+# Values of the column `clock`. A SYN and its answer may come within one tick of a coarse clock; more segments do not.
+CLOCK_STEP, NO_TIMES, STILL_MOST = 1, 2, 2
 
 
 class ColumnMeaning(NamedTuple):
@@ -59,6 +61,10 @@ CONNECTION = {
     "sack": ColumnMeaning("", "first", "1: both sides agreed on SACK"),
     "stamps": ColumnMeaning("", "first", "1: both sides agreed on timestamps"),
     "options_cut": ColumnMeaning("", "first", "1: the options of a SYN were not captured"),
+    "out_of_order": ColumnMeaning("", "sum", "segments that were recorded behind later ones"),
+    "clock": ColumnMeaning(
+        "", "max", "1: a clock was set back between the segments; 2: they have no times, or all the same"
+    ),
 }
 SIDE = {
     "mss": ColumnMeaning("bytes", "first", "maximum segment size option"),
@@ -140,9 +146,15 @@ def _summarise_part(found: Connections, *, trips: bool) -> ConnectionSummary:
         "ended": np.maximum.reduceat(rows.at, found.begin) if count else found.begin,
         "packets": _counted(found.of, (rows.bits & COUNTED) == 0, count),
         "copies": np.bincount(found.copies_of, minlength=count),
+        "out_of_order": _counted(found.of, (rows.bits & (COUNTED | LATE)) == LATE, count),
     }
+    still = (columns["ended"] == columns["started"]) & ((columns["packets"] > STILL_MOST) | (columns["ended"] == 0))
+    columns["clock"] = np.where(found.stepped, CLOCK_STEP, np.where(still, NO_TIMES, 0))
+    timeless = columns["clock"] > 0
     ways = [found.way(0), found.way(1)]
     opening = _opening(found, columns)
+    for name in ("rtt", "rtt_server", "rtt_client"):
+        columns[name][timeless] = ABSENT
     for number, side in enumerate(SIDES):
         _side(found, ways[number], opening[number], number, side, columns)
     whole = found.opened.all(axis=1) & (columns["options_cut"] == 0)
@@ -151,6 +163,7 @@ def _summarise_part(found: Connections, *, trips: bool) -> ConnectionSummary:
     for number, side in enumerate(SIDES):
         _windows(found, ways[number], scales[number], number, side, columns)
         again = _stream(found, sent[number], number, side, columns)
+        columns[f"{side}_first_data"][timeless] = ABSENT
         _beyond(found, sent[number], scales, number, side, columns)
         if trips:
             more = round_trips(found, number) | under_load(found, number, again, columns["rtt"])
@@ -162,6 +175,11 @@ def _summarise_part(found: Connections, *, trips: bool) -> ConnectionSummary:
 def _known(found: Connections, columns: dict[str, Column], whole: Column, opening: list[Column]) -> HandshakeFacts:
     """Return the facts of the handshake that first flights need."""
     trips = [np.maximum(column, 0) for column in _trips(found, columns, opening)]
+    if (bare := (trips[1] > 0) & (columns["stamps"] != 1)).any():
+        # A handshake is slower than the path where a name or an address is looked up, or a queue is cold.
+        least = round_trips(found, 0)["trip_least"]
+        shorter = np.where(bare & (least != ABSENT), np.maximum(trips[1] - least, 0), 0)
+        trips = [np.maximum(trip - shorter, 0) for trip in trips]
     room = np.where(whole, columns["client_first_window"], 0)
     offers = [np.where(columns[f"{side}_mss"] > 0, columns[f"{side}_mss"], DEFAULT_MSS) for side in SIDES]
     less = STAMP_BYTES * np.maximum(columns["stamps"], 0)
