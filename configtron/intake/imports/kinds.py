@@ -6,15 +6,17 @@ Rules for this file: a kind is found where one of the first lines fits it, or th
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any
 
 from configtron.fingerprint.device import browser_of, device_of
 from configtron.fingerprint.features import plain_text, prefix_of
 from configtron.intake.imports import beacons
-from configtron.intake.imports.accesslog import HAPROXY, HOSTED, PLAIN, Hit, Parser
+from configtron.intake.imports.accesslog import HAPROXY, HOSTED, PLAIN, QUOTED, Hit, Parser
 from configtron.intake.imports.inforce import InForce
 from configtron.intake.imports.reading import Reading
 from configtron.intake.imports.views import GOOD_PAGE, View, Views
@@ -25,8 +27,9 @@ from configtron.intake.outcome_formats import (
     MOST_NS,
     NUMBERS,
     context_of,
+    csv_rows,
+    epoch_ns,
     number_of,
-    objects,
     outcome_of,
     propensity_of,
     site_of,
@@ -60,6 +63,8 @@ class Wanted:
     profiles    by name, for logs that name them
     propensity  of every profile; None where it is not known
     places      ASN and country of an address
+    epoch_ns    of the text of a date
+    changed_ns  when the file was written last, the date of beacons without one; 0: not known, and these are left out
     """
 
     source: str
@@ -74,6 +79,7 @@ class Wanted:
     prefix: str = ""
     gap_s: float = 10.0
     places: Callable[[str], tuple[int | None, str]] | None = None
+    changed_ns: int = 0
 
 
 def kind_of(lines: Iterable[str]) -> str:
@@ -83,39 +89,27 @@ def kind_of(lines: Iterable[str]) -> str:
 
 
 def _kind(line: str) -> str:
-    text = line.strip()
-    if text.startswith("{"):
-        return _of_object(text)
-    if "t_done=" in text and (PLAIN.match(text) or HOSTED.match(text)):
-        return BOOMERANG
-    if PLAIN.match(text) or HOSTED.match(text):
+    text, columns = line.strip(), beacons.header(line)
+    given = beacons.opened(text) if text[:1] in ("{", "[") else dict.fromkeys(columns, "LCP")
+    if isinstance(given, dict) and given.get("schema") in (CONTEXT_SCHEMA, WATCH_SCHEMA):
+        return CONTEXTS
+    logged = bool(PLAIN.match(text) or HOSTED.match(text))
+    parts = _quoted(text) if logged else [given, text]
+    for kind, mark in beacons.MARKS.items():
+        if any(True for part in parts for _ in beacons.found(part, mark)):
+            return kind
+    if logged:
         return "access-log"
     if HAPROXY.match(text):
         return HAPROXY_LOG
-    return OUTCOMES if "plt_ms" in text.split(",") else ""
-
-
-def _of_object(text: str) -> str:
-    try:
-        form = json.loads(text)
-    except (ValueError, RecursionError):
-        return ""
-    if not isinstance(form, dict):
-        return ""
-    if form.get("schema") in (CONTEXT_SCHEMA, WATCH_SCHEMA):
-        return CONTEXTS
-    if "t_done" in form or "rt.start" in form:
-        return BOOMERANG
-    return WEB_VITALS if "name" in form and "value" in form else OUTCOMES if "plt_ms" in form else ""
+    return OUTCOMES if isinstance(given, dict) and "plt_ms" in given else ""
 
 
 def imported(kind: str, lines: Iterable[tuple[int, str]], reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
     """Yield the outcomes of a file of other programs' lines. Errors: `BadInput` where its form must be stated."""
     maker = _Maker(reading, wanted)
-    if kind == BOOMERANG:
-        return _beacons(lines, reading, maker, wanted)
-    if kind == WEB_VITALS:
-        return _vitals(lines, reading, maker, wanted)
+    if kind in beacons.MARKS:
+        return _beacons(kind, lines, maker, wanted)
     parser = Parser("" if kind == "access-log" else kind, wanted.offset_s)
     read = parser.haproxy if kind == HAPROXY_LOG else parser.combined
     return _hits(_parsed(lines, read, reading), maker, wanted)
@@ -124,7 +118,7 @@ def imported(kind: str, lines: Iterable[tuple[int, str]], reading: Reading, want
 def page_loads(text: str, reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
     """Yield the outcomes of an HTTP archive. Errors: `BadInput`."""
     reading.unit, maker = "page", _Maker(reading, wanted)
-    for number, form in beacons.archive(text, reading, wanted.epoch_ns):
+    for number, form in beacons.archive(text, reading, partial(epoch_ns, "date", of_text=wanted.epoch_ns)):
         yield from maker.beacon(number, form)
 
 
@@ -175,42 +169,15 @@ def _viewed(number: int, view: View, maker: _Maker) -> Iterator[Outcome]:
         yield outcome
 
 
-def _beacons(lines: Iterable[tuple[int, str]], reading: Reading, maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
-    parser = Parser("nginx", wanted.offset_s)
-    for number, line in lines:
+def _beacons(kind: str, lines: Iterable[tuple[int, str]], maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
+    reading, vitals = maker.reading, beacons.Vitals(wanted.metric, maker.reading.left)
+    for number, given in _given(lines, reading, Parser("nginx", wanted.offset_s), beacons.MARKS[kind]):
         try:
-            form = _beacon(line, parser, reading)
-        except BadInput as error:
-            reading.refuse(number, error)
-            continue
-        if form is not None:
-            yield from maker.beacon(number, form)
-
-
-def _beacon(line: str, parser: Parser, reading: Reading) -> beacons.Form | None:
-    """Of a line of JSON, or of an access log that has beacons' queries."""
-    if line.lstrip().startswith("{"):
-        found = list(objects([(0, line)], Reading("", strict=False)))
-        if not found:
-            raise BadInput("not JSON")
-        return beacons.boomerang(found[0][1], reading.left)
-    around = parser.request(line)
-    given: dict[str, Any] = beacons.boomerang_query(around.path)
-    if "u" not in given and "t_done" not in given and "rt.start" not in given:
-        reading.left["no beacon"] += 1
-        return None
-    form = beacons.boomerang(given, reading.left)
-    if form is not None:
-        form |= {"address": around.address, "agent": around.agent}
-        form["measured_at"] = form["measured_at"] or round(around.end_s * 1e9)
-    return form
-
-
-def _vitals(lines: Iterable[tuple[int, str]], reading: Reading, maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
-    vitals = beacons.Vitals(wanted.metric, reading.left)
-    for number, given in objects(lines, reading):
-        try:
-            ready = list(vitals.take(number, given))
+            if kind == WEB_VITALS:
+                ready = list(vitals.take(number, given))
+            else:
+                form = beacons.boomerang(given, reading.left)
+                ready = [] if form is None else [(number, form)]
         except BadInput as error:
             reading.refuse(number, error)
             continue
@@ -218,6 +185,46 @@ def _vitals(lines: Iterable[tuple[int, str]], reading: Reading, maker: _Maker, w
             yield from maker.beacon(own, form)
     for own, form in vitals.rest():
         yield from maker.beacon(own, form)
+
+
+def _given(lines: Iterable[tuple[int, str]], reading: Reading, parser: Parser, mark: beacons.Mark
+           ) -> Iterator[tuple[int, beacons.Form]]:  # fmt: skip
+    """Yield what the beacons of each line say, of a CSV by its header's names; count lines without one."""
+    numbers = iter(lines)
+    at, first = next(numbers, (0, ""))
+    if mark(dict.fromkeys(columns := beacons.header(first), "LCP")):
+        yield from csv_rows(columns, at, numbers, reading)
+        return
+    for number, line in chain([(at, first)] if at else [], numbers):
+        try:
+            forms = _of_line(line, parser, mark)
+        except BadInput as error:
+            reading.refuse(number, error)
+            continue
+        reading.left["no beacon"] += not forms
+        yield from ((number, form) for form in forms)
+
+
+def _of_line(line: str, parser: Parser, mark: beacons.Mark) -> list[beacons.Form]:
+    """Return the beacons of a line of JSON, of an access log (in its quoted fields), or of a body. Errors: `BadInput`
+    for a line of neither."""
+    if line.lstrip()[:1] in ("{", "["):
+        if beacons.opened(line) is None:
+            raise BadInput("not JSON")
+        return list(beacons.found(line, mark))
+    try:
+        hit = parser.request(line)
+    except BadInput:
+        if forms := list(beacons.found(line, mark)):
+            return forms
+        raise
+    around = {"address": hit.address, "user_agent": hit.agent, "received_at": hit.end_s}
+    return [form for field in _quoted(line) for form in beacons.found(field, mark, around)]
+
+
+def _quoted(line: str) -> list[str]:
+    """Return the quoted fields of a line of an access log, their quotes unescaped as nginx and Apache escape them."""
+    return [field.replace(r"\x22", '"').replace(r"\"", '"') for field in re.findall(QUOTED, line)]
 
 
 class _Maker:
@@ -281,12 +288,17 @@ class _Maker:
         """Yield the outcome of a beacon."""
         wanted = self._wanted
         try:
-            took_ms, end = beacons.float_of("load time", form["plt_ms"]), form["measured_at"]
-            end = wanted.epoch_ns(end) if isinstance(end, str) else end or 0
+            took_ms, end, dated = beacons.float_of("load time", form["plt_ms"]), wanted.changed_ns, form["measured_at"]
+            if dated:
+                end = epoch_ns("date", dated, wanted.epoch_ns)
+            elif not end:
+                self.reading.left["no date"] += 1
+                return
+            begin = end - round(took_ms * 1e6) if dated else 0
             address = plain_text(form["address"]) if form["address"] else ""
             profile: Profile | str | None = None
             if not isinstance(form.get("profile"), dict):
-                profile = self._profile(address, end - round(took_ms * 1e6), end, form.get("profile"))
+                profile = self._profile(address, begin, end, form.get("profile"))
             if isinstance(profile, str):
                 self.reading.left[profile] += 1
                 return
@@ -300,6 +312,7 @@ class _Maker:
             settings = form["profile"] if profile is None else dict(profile.settings)
             line = {"plt_ms": took_ms, "measured_at": end, "context": context, "profile": settings, "propensity": given}
             yield outcome_of(line, wanted.source)
+            self.reading.undated += not dated
         except BadInput as error:
             self.reading.refuse(number, error)
 

@@ -28,6 +28,7 @@ class Reading:
     lines    lines that were read, empty ones too
     bad      lines that cannot be read; `first` names the first few: "access.log, line 7: not JSON"
     left     good lines, or page views, that are no outcome: why, and how many
+    undated  outcomes that have the time of the file's last change, for want of a date
     """
 
     name: str
@@ -37,6 +38,7 @@ class Reading:
     first: list[str] = field(default_factory=list)
     left: Counter[str] = field(default_factory=Counter)
     unit: str = "line"
+    undated: int = 0
 
     def refuse(self, number: int, what: object) -> None:
         """Count a bad line. Errors: `BadInput` where lines must all be good."""
