@@ -42,7 +42,7 @@ IDENTITY = ("id", "page_id", "pageId")
 VITALS = {"LCP": "lcp", "FCP": "fcp", "TTFB": "ttfb", "INP": "inp"}
 # Of these a page came from a network; bfcache, prerender and restore did not.
 NAVIGATIONS = ("navigate", "reload", "")
-# Beacons of web-vitals that may still be followed by a newer value of their id.
+# Beacons of web-vitals that may still be followed by a newer value of their id; and pages of boomerang's.
 WAITING = 20_000
 # Names of web-vitals' metrics; and its ids, which begin with the page's clock.
 NAMES, CLOCK = {*VITALS, "CLS", "FID"}, re.compile(r"v\d+-(\d{13})-\d+")
@@ -100,20 +100,36 @@ def opened(text: str) -> Any:
     return dict(parse_qsl(text if "=" in head else query.partition(" ")[0], keep_blank_values=True))
 
 
-def boomerang(given: Mapping[str, Any], left: Counter[str]) -> Form | None:
-    """Return a beacon's outcome."""
-    if given.get("http.initiator") not in (None, ""):
-        left["of a request, not of a page (http.initiator)"] += 1
-        return None
-    if given.get("rt.abld") not in (None, "") or given.get("t_done") in (None, ""):
-        left["left before it had loaded (no t_done, or rt.abld)"] += 1
-        return None
-    context = {}
-    if given.get("bw") not in (None, ""):
-        context["bandwidth_kbps"] = float_of("bw", given["bw"]) * 8 / 1e3
-    if given.get("lat") not in (None, ""):
-        context["rtt_ms"] = float_of("lat", given["lat"])
-    return made(given, given["t_done"]) | {"numbers": context}
+class Boomerang:
+    """boomerang's beacons of page loads; each page once, by its first: it is sent again when the visitor leaves."""
+
+    def __init__(self, _: str, left: Counter[str]) -> None:
+        self._left, self._pages = left, OrderedDict[str, None]()
+
+    def take(self, number: int, given: Mapping[str, Any]) -> Iterator[tuple[int, Form]]:
+        """Yield the outcome of the beacon of line `number`, if it is one."""
+        page = f"{word(given, ('pid',))} {word(given, ('rt.tstart',))}"
+        if given.get("http.initiator") not in (None, ""):
+            self._left["of a request, not of a page (http.initiator)"] += 1
+        elif given.get("rt.abld") not in (None, "") or given.get("t_done") in (None, ""):
+            self._left["left before it had loaded (no t_done, or rt.abld)"] += 1
+        elif page in self._pages:
+            self._left["of a page load that is taken already (pid)"] += 1
+        else:
+            numbers = {}
+            if given.get("bw") not in (None, ""):
+                numbers["bandwidth_kbps"] = float_of("bw", given["bw"]) * 8 / 1e3
+            if given.get("lat") not in (None, ""):
+                numbers["rtt_ms"] = float_of("lat", given["lat"])
+            yield number, made(given, given["t_done"]) | {"numbers": numbers}
+            if given.get("pid"):
+                self._pages[page] = None
+            if len(self._pages) > WAITING:
+                self._pages.popitem(last=False)
+
+    def rest(self) -> Iterator[tuple[int, Form]]:
+        """Yield nothing: no beacon waits."""
+        yield from ()
 
 
 class Vitals:
@@ -199,13 +215,8 @@ def _not_brought(document: Mapping[str, Any], url: str, title: str) -> str:
     """Return why no network brought the document of a page; "" if one did."""
     answer = document["response"]
     scheme = (title if title.startswith("chrome-error:") else url).partition(":")[0]
-    parts = (document, answer, document.get("cache") or {})
-    shown = {
-        key.lstrip("_"): one
-        for part in parts
-        for key, one in part.items()
-        if one not in (None, "") and one is not False
-    }
+    every = {**document, **answer, **(document.get("cache") or {})}
+    shown = {key.lstrip("_"): one for key, one in every.items() if one not in (None, "") and one is not False}
     if scheme not in ("http", "https"):
         return f"no page of a network ({scheme[:20]}:)"
     if shown.get("error") or not answer["status"]:

@@ -170,20 +170,17 @@ def _viewed(number: int, view: View, maker: _Maker) -> Iterator[Outcome]:
 
 
 def _beacons(kind: str, lines: Iterable[tuple[int, str]], maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
-    reading, vitals = maker.reading, beacons.Vitals(wanted.metric, maker.reading.left)
+    reading, sender = maker.reading, beacons.Vitals if kind == WEB_VITALS else beacons.Boomerang
+    pages = sender(wanted.metric, reading.left)
     for number, given in _given(lines, reading, Parser("nginx", wanted.offset_s), beacons.MARKS[kind]):
         try:
-            if kind == WEB_VITALS:
-                ready = list(vitals.take(number, given))
-            else:
-                form = beacons.boomerang(given, reading.left)
-                ready = [] if form is None else [(number, form)]
+            ready = list(pages.take(number, given))
         except BadInput as error:
             reading.refuse(number, error)
             continue
         for own, form in ready:
             yield from maker.beacon(own, form)
-    for own, form in vitals.rest():
+    for own, form in pages.rest():
         yield from maker.beacon(own, form)
 
 
