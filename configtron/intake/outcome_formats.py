@@ -42,9 +42,10 @@ SHARES = ("loss", "delivery_share")
 OF_DECISION = ("arm", "class", "propensity", "expected_ms")
 # Numbers of networks have 32 bits (RFC 6793); the store's integers 63 and a sign, enough nanoseconds for the year 2262.
 MOST_ASN, MOST_NS = 2**32 - 1, 2**63 - 1
-# The units in which programs write dates, by the size of the number: of each the least, in 1973; the next begins a
-# thousand times higher.
-EPOCHS = ((1e8, 10**9), (1e11, 10**6), (1e14, 10**3), (1e17, 1))
+# The units in which programs write dates, by the size of the number: a unit's dates begin in 1973, ns. Smaller numbers
+# are seconds.
+FIRST_NS = 10**17
+EPOCHS = ((1e17, 1), (1e14, 10**3), (1e11, 10**6))
 # Characters of a word: more than any website's name or prefix has. And of a strange value that is shown.
 LONGEST, SHOWN = 1024, 60
 # The spelling of an address or a prefix: digits and points, or hexadecimal digits and colons, a zone or a length;
@@ -180,11 +181,11 @@ def epoch_ns(key: str, value: Any, of_text: Callable[[str], int] | None = None) 
         except ValueError:
             if of_text is not None:
                 return of_text(value)
-    plain = isinstance(number, int | float) and not isinstance(number, bool)
-    unit = next((unit for least, unit in EPOCHS if plain and least <= number < 1e3 * least), 0)
-    # Beyond 2**53 a float of whole nanoseconds has no fraction to lose.
-    found = round((int(number) if number == int(number) else number) * unit) if unit else 0
-    if not 0 < found <= MOST_NS:
+    found = 0
+    if isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number):
+        # a whole number has nanoseconds that a float loses
+        found = round((int(number) if number == int(number) else number) * unit_ns(number))
+    if not FIRST_NS <= found <= MOST_NS:
         raise BadInput(f"{key}: {_shown(value)} is no date of 1973 to 2262, in seconds, ms, us or ns")
     return found
 
@@ -266,6 +267,11 @@ def _number(key: str, value: Any) -> float:
     if not math.isfinite(number):
         raise BadInput(f"{key}: {_shown(value)} is no number")
     return number
+
+
+def unit_ns(number: float) -> int:
+    """Return the nanoseconds of the unit of a date, by the size of the number."""
+    return next((unit for least, unit in EPOCHS if number >= least), 10**9)
 
 
 def _whole(key: str, value: Any, most: int = MOST_NS) -> int | None:

@@ -6,8 +6,10 @@ Rules for this file: a kind is found where one of the first lines fits it, or th
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -16,7 +18,7 @@ from typing import Any
 from configtron.fingerprint.device import browser_of, device_of
 from configtron.fingerprint.features import plain_text, prefix_of
 from configtron.intake.imports import beacons
-from configtron.intake.imports.accesslog import HAPROXY, HOSTED, PLAIN, QUOTED, Hit, Parser
+from configtron.intake.imports.accesslog import QUOTED, SHOWN, STATED, Hit, Parser, difference, form_of, inside
 from configtron.intake.imports.inforce import InForce
 from configtron.intake.imports.reading import Reading
 from configtron.intake.imports.views import GOOD_PAGE, View, Views
@@ -34,19 +36,21 @@ from configtron.intake.outcome_formats import (
     propensity_of,
     site_of,
 )
+from configtron.intake.pageloads.proxy_evidence import FEW, LEAST
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Context, Decision, Outcome, Profile
 
-OUTCOMES, CONTEXTS, HAR, HAPROXY_LOG, BOOMERANG, WEB_VITALS = (
-    "outcomes", "contexts", "har", "haproxy", "boomerang", "web-vitals",
+OUTCOMES, CONTEXTS, HAR, HAPROXY_LOG, BOOMERANG, WEB_VITALS, ACCESS_LOG = (
+    "outcomes", "contexts", "har", "haproxy", "boomerang", "web-vitals", "access-log",
 )  # fmt: skip
-# The kinds that --from takes; for the second to fourth a whole number at a line's end is that server's.
-KINDS = (OUTCOMES, "nginx", "apache-us", "apache-s", HAPROXY_LOG, BOOMERANG, WEB_VITALS, HAR, CONTEXTS)
+# Kinds of access logs that --from takes; those of `STATED` give the unit of a number that shows none.
+LOGS = (*STATED, HAPROXY_LOG, "envoy", "json")
+KINDS = (OUTCOMES, *LOGS, BOOMERANG, WEB_VITALS, HAR, CONTEXTS)
 # The metrics of each kind, its default first.
 PLT, PAGE, REQUEST = "plt", "page", "request"
 METRICS = {
     OUTCOMES: (PLT,), BOOMERANG: (PLT,), HAR: (PLT,), WEB_VITALS: tuple(beacons.VITALS.values()),
-    **dict.fromkeys(("access-log", "nginx", "apache-us", "apache-s", HAPROXY_LOG), (PAGE, REQUEST)),
+    **dict.fromkeys((ACCESS_LOG, *LOGS), (PAGE, REQUEST)),
 }  # fmt: skip
 # Schemas of lines that `fingerprint` writes.
 CONTEXT_SCHEMA, WATCH_SCHEMA = "configtron.context/1", "configtron.watch/1"
@@ -82,27 +86,42 @@ class Wanted:
     changed_ns: int = 0
 
 
-def kind_of(lines: Iterable[str]) -> str:
-    """Return the kind of a file by its first lines; "" if none of them is of any."""
-    found = (_kind(line) for line in lines)
-    return next((kind for kind in found if kind), "")
+def _keyed(text: str, *keys: str) -> str:
+    """Return why a line is no object of JSON that has these keys; "" if it is."""
+    try:
+        form = json.loads(text)
+    except (ValueError, RecursionError):
+        return "not JSON"
+    return "" if isinstance(form, dict) and form.keys() >= {*keys} else f"it has no {' and '.join(keys)}"
 
 
-def _kind(line: str) -> str:
-    text, columns = line.strip(), beacons.header(line)
-    given = beacons.opened(text) if text[:1] in ("{", "[") else dict.fromkeys(columns, "LCP")
-    if isinstance(given, dict) and given.get("schema") in (CONTEXT_SCHEMA, WATCH_SCHEMA):
-        return CONTEXTS
-    logged = bool(PLAIN.match(text) or HOSTED.match(text))
-    parts = _quoted(text) if logged else [given, text]
-    for kind, mark in beacons.MARKS.items():
-        if any(True for part in parts for _ in beacons.found(part, mark)):
-            return kind
-    if logged:
-        return "access-log"
-    if HAPROXY.match(text):
-        return HAPROXY_LOG
-    return OUTCOMES if isinstance(given, dict) and "plt_ms" in given else ""
+def _beaconed(mark: beacons.Mark, text: str) -> str:
+    """Return why no beacon is in a line, nor is it the header of a CSV of them; "" if one is."""
+    parts = [text] if text[:1] in ("{", "[") else [dict.fromkeys(beacons.header(text), "LCP"), text, *_quoted(text)]
+    return "" if any(True for part in parts for _ in beacons.found(part, mark)) else "no beacon in it"
+
+
+# Kinds that are looked for -> why a line is not of it, "" if it is; the first that fits counts.
+CHECKS: dict[str, Callable[[str], str]] = {
+    CONTEXTS: lambda text: _keyed(text, "schema"),
+    **{kind: partial(_beaconed, mark) for kind, mark in beacons.MARKS.items()},
+    OUTCOMES: lambda text: _keyed(text, "plt_ms") and (
+        "" if "plt_ms" in text.split(",") else "plt_ms is not in the header, nor in an object"),
+    **{kind: partial(difference, form_of(kind)) for kind in (ACCESS_LOG, HAPROXY_LOG, "envoy", "json")},
+}  # fmt: skip
+
+
+def kind_of(lines: Sequence[str], name: str) -> str:
+    """Return the kind of a file by its first lines. Errors: `BadInput` where none is of any, with how the first differs
+    from each."""
+    for line in lines:
+        for kind, check in CHECKS.items():
+            if not check(line.strip()):
+                return kind
+    first = lines[0].strip()
+    tried = "; ".join(f"{kind}: {check(first)}" for kind, check in CHECKS.items())
+    what = f"{name}, line 1: {first[:SHOWN]!r} is of no known format"
+    raise BadInput(f"{what}; {tried}; see: configtron learn import --help")
 
 
 def imported(kind: str, lines: Iterable[tuple[int, str]], reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
@@ -110,9 +129,8 @@ def imported(kind: str, lines: Iterable[tuple[int, str]], reading: Reading, want
     maker = _Maker(reading, wanted)
     if kind in beacons.MARKS:
         return _beacons(kind, lines, maker, wanted)
-    parser = Parser("" if kind == "access-log" else kind, wanted.offset_s)
-    read = parser.haproxy if kind == HAPROXY_LOG else parser.combined
-    return _hits(_parsed(lines, read, reading), maker, wanted)
+    parser = Parser(kind, wanted.offset_s, wanted.epoch_ns)
+    return _hits(_parsed(lines, parser.hit, reading), maker, wanted)
 
 
 def page_loads(text: str, reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
@@ -124,9 +142,10 @@ def page_loads(text: str, reading: Reading, wanted: Wanted) -> Iterator[Outcome]
 
 def _parsed(lines: Iterable[tuple[int, str]], read: Callable[[str], Hit | str], reading: Reading
             ) -> Iterator[tuple[int, Hit]]:  # fmt: skip
+    seen: Counter[str] = Counter()
     for number, line in lines:
         try:
-            hit = read(line)
+            hit = read(line.strip())
         except BadInput as error:
             reading.refuse(number, error)
             continue
@@ -135,7 +154,12 @@ def _parsed(lines: Iterable[tuple[int, str]], read: Callable[[str], Hit | str], 
         elif device_of(hit.agent) == "program":
             reading.left["by a program (User-Agent)"] += 1
         else:
+            if len(seen) <= FEW or hit.address in seen:
+                seen[hit.address] += 1
             yield number, hit
+    if 0 < len(seen) <= FEW and (all(map(inside, seen)) or (len(seen) == 1 and seen.total() >= LEAST)):
+        which = f"all {seen.total()} requests come from {', '.join(seen)}: this is the log of a server behind a proxy"
+        reading.remark = f"{which}; write the client there, or X-Forwarded-For into the last field, in quotes"
 
 
 def _hits(hits: Iterable[tuple[int, Hit]], maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
@@ -172,7 +196,7 @@ def _viewed(number: int, view: View, maker: _Maker) -> Iterator[Outcome]:
 def _beacons(kind: str, lines: Iterable[tuple[int, str]], maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
     reading, sender = maker.reading, beacons.Vitals if kind == WEB_VITALS else beacons.Boomerang
     pages = sender(wanted.metric, reading.left)
-    for number, given in _given(lines, reading, Parser("nginx", wanted.offset_s), beacons.MARKS[kind]):
+    for number, given in _given(lines, reading, Parser("nginx", wanted.offset_s, wanted.epoch_ns), beacons.MARKS[kind]):
         try:
             ready = list(pages.take(number, given))
         except BadInput as error:
@@ -210,18 +234,20 @@ def _of_line(line: str, parser: Parser, mark: beacons.Mark) -> list[beacons.Form
             raise BadInput("not JSON")
         return list(beacons.found(line, mark))
     try:
-        hit = parser.request(line)
+        hit = parser.hit(line, timed=False)
     except BadInput:
         if forms := list(beacons.found(line, mark)):
             return forms
         raise
-    around = {"address": hit.address, "user_agent": hit.agent, "received_at": hit.end_s}
+    if isinstance(hit, str):
+        return []
+    around = {"address": hit.address, "user_agent": hit.agent, "received_at": hit.end_s, "referer": hit.referer}
     return [form for field in _quoted(line) for form in beacons.found(field, mark, around)]
 
 
 def _quoted(line: str) -> list[str]:
     """Return the quoted fields of a line of an access log, their quotes unescaped as nginx and Apache escape them."""
-    return [field.replace(r"\x22", '"').replace(r"\"", '"') for field in re.findall(QUOTED, line)]
+    return [field.replace(r"\x22", '"').replace(r"\"", '"') for field in re.findall(QUOTED.format("field"), line)]
 
 
 class _Maker:

@@ -159,19 +159,18 @@ def is_page(hit: Hit) -> bool:
 
 @lru_cache(REMEMBERED)
 def asked_by(referer: str) -> tuple[str, str]:
-    """Return host and path of a Referer; both "" of one that is no address."""
+    """Return host, without port, and path of a Referer; both "" of one that is no address."""
     try:
         parts = urlsplit(referer)
-        return parts.netloc, parts.path or "/"
+        return parts.hostname or "", parts.path or "/"
     except ValueError:
         return "", ""
 
 
 @lru_cache(REMEMBERED)
 def place_of(host: str, path: str) -> str:
-    """Return the key of a page or object: host without port, if it is known, and path without query."""
-    name = host.rpartition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    return f"{name.lower()}{_bare(path)}"
+    """Return the key of a page or object: host, if it is known, and path without query."""
+    return f"{host}{_bare(path)}"
 
 
 def _bare(path: str) -> str:

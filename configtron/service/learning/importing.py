@@ -95,6 +95,7 @@ class Imported:
             of_metric = f" of metric {self.metric}" if self.metric != "plt" else ""
             yield f"log {self.log}: {count_of(self.kept, 'outcome')}{of_metric}"
             yield from [str(self.joined)] if self.joined is not None else []
+        yield from [reading.remark] if reading.remark else []
         yield from (f"{count} not taken: {why}" for why, count in reading.left.most_common() if count)
         if not self.stored:
             yield from [] if reading.bad else [f"{reading.name}: no {'context' if contexts else 'outcome'} in it"]
@@ -226,8 +227,7 @@ def opened(file: BinaryIO, name: str, kind: str, *, strict: bool) -> tuple[Lines
     if not head:
         return iter(()), reading, "outcomes"
     texts = [line.decode(errors="replace").removeprefix("\ufeff") for line in head if line.strip()]
-    # an unknown form is read as outcomes, and refused as such
-    return numbered(chain(head, raw), reading), reading, kind_of(texts) or "outcomes"
+    return numbered(chain(head, raw), reading), reading, kind_of(texts, name) if texts else "outcomes"
 
 
 @runtime_checkable

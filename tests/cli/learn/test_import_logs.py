@@ -103,7 +103,7 @@ def test_haproxy_page_views_and_zone(typed: Typed, tmp_path: Path) -> None:
     found = reported(tmp_path)
     assert [row["plt_ms"] for row in found] == [64, 52] * 2
     assert found[0]["measured_at"] - found[2]["measured_at"] == 3600 * SECOND
-    assert found[0]["site"] == "127.0.0.1:8183/" and found[1]["device"] == ""
+    assert found[0]["site"] == "127.0.0.1/" and found[1]["device"] == ""
 
 
 @pytest.mark.parametrize(
