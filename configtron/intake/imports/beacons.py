@@ -198,17 +198,25 @@ def _archived(page: Any, entries: list[Any], agent: str, dated: Callable[[Any], 
     took = page.get("pageTimings", {}).get("onLoad")
     if took is None or took <= 0:
         return "a page without onLoad"
-    mine = [one for one in entries if isinstance(one, dict) and one.get("pageref") == page["id"]]
-    mine.sort(key=lambda one: str(one.get("startedDateTime", "")))
-    document = next((one for one in mine if one["response"]["status"] not in REDIRECTS), None)
-    if document is None:
+    mine = [one for one in entries if isinstance(one, dict) and one.get("pageref") == page["id"]
+            and one["response"]["status"] not in REDIRECTS]  # fmt: skip
+    if not mine:
         return "a page without an entry of its document"
+    document = min(mine, key=lambda one: str(one.get("startedDateTime", "")))
     url, sent = document["request"]["url"], document["request"].get("headers", [])
+    frames = Counter(_frame(one) for one in mine if one.get("_resourceType") == "document")
+    if frames[_frame(document)] > 1:
+        return "a page of several documents"
     if why := _not_brought(document, url, str(page.get("title", ""))):
         return why
     browser = next((str(one["value"]) for one in sent if str(one["name"]).lower() == "user-agent"), agent)
     ended = dated(page["startedDateTime"]) + round(took * 1e6)
     return {"plt_ms": took, "measured_at": ended, "site": site_of(url), "agent": browser, "address": ""}
+
+
+def _frame(entry: Mapping[str, Any]) -> str:
+    """Return what tells documents of a page's frames apart, in an archive of Playwright or of chrome-har."""
+    return str(entry.get("_frameref") or entry.get("_initiator_type") or entry["request"]["url"])
 
 
 def _not_brought(document: Mapping[str, Any], url: str, title: str) -> str:
@@ -219,11 +227,13 @@ def _not_brought(document: Mapping[str, Any], url: str, title: str) -> str:
     shown = {key.lstrip("_"): one for key, one in every.items() if one not in (None, "") and one is not False}
     if scheme not in ("http", "https"):
         return f"no page of a network ({scheme[:20]}:)"
-    if shown.get("error") or not answer["status"]:
-        return f"a page that failed ({str(shown.get('error', 'no answer'))[:60]})"
+    if (error := shown.get("error") or shown.get("failureText")) or answer["status"] <= 0:
+        return f"a page that failed ({str(error or 'no answer')[:60]})"
     if answer["status"] not in GOOD_PAGE:
         return f"a page answered by {int(answer['status'])}"
-    if shown.keys() & STORED or shown.get("transferSize") == 0 or "Net" not in shown.get("fetchType", "Net"):
+    # no byte of an answer's head came; -1 is unknown
+    if shown.keys() & STORED or 0 in (shown.get("transferSize"), shown.get("headersSize")) or (
+            "Network" not in shown.get("fetchType", "Network")):  # fmt: skip
         return "a page from a cache or a service worker"
     if (kind := str(shown.get("resourceType", "document")).lower()) != "document":
         return f"a page whose first entry is no document ({kind[:20]})"

@@ -260,12 +260,13 @@ def test_http_archive(typed: Typed, tmp_path: Path) -> None:
     ("a page answered by 503", {"response": {"status": 503}}),
     ("a page that failed (net::ERR_CONNECTION_REFUSED)",
      {"response": {"status": 0, "_error": "net::ERR_CONNECTION_REFUSED"}}),
-    ("a page that failed (no answer)", {"response": {"status": 0}}),
+    *(("a page that failed (no answer)", {"response": {"status": status}}) for status in (0, -1)),
     *((f"no page of a network ({url.partition(':')[0]}:)", {"request": {"url": url}}) for url in
       ("data:text/html,hi", "about:blank", "file:///tmp/a.html", "chrome-error://chromewebdata/")),
     *(("a page from a cache or a service worker", more) for more in (
         {"cache": {"beforeRequest": {"hitCount": 0}}}, {"_fromCache": "disk"}, {"_fetchType": "Memory Cache"},
         {"response": {"status": 200, "fromDiskCache": True}}, {"response": {"status": 304, "_transferSize": 0}},
+        {"response": {"status": 200, "headersSize": 0}},
         {"response": {"status": 200, "_fetchedViaServiceWorker": True}})),
     ("a page whose first entry is no document (script)", {"_resourceType": "script"}),
     ("a page without an entry of its document", {"pageref": "other"}), ("", {}), ("", {"response": {"status": 304}}),
