@@ -9,7 +9,7 @@ Method     A format of text is a row of named parts (`FORMS`): the combined form
            A time is in the unit of its key's name or its own ("12ms"), or its program's (`PROGRAMS`); a bare number
            or a `request_time` with a point is nginx's, seconds. Any other number needs a stated unit (`STATED`).
            A date is the request's begin or end by its key or its program; in brackets nginx writes the end, Apache
-           the begin. Epochs have the unit that their size shows (`beacons.EPOCHS`).
+           the begin. Epochs have the unit that their size shows (`outcome_formats.EPOCHS`).
            The client is the first public address of the address field; where that holds none, the first public one
            of X-Forwarded-For, whose first is taken where none is public. A request in absolute form names its site.
 Reads as   a `Hit`: begin and end in seconds since the epoch. `fine`: both are known to a millisecond, not to a second.
@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from configtron.fingerprint.features import plain_text
-from configtron.intake.imports.beacons import EPOCHS
+from configtron.intake.outcome_formats import unit_ns
 from configtron.model.errors import BadInput
 
 QUOTED = r'"(?P<{}>[^"\\]*(?:\\.[^"\\]*)*)"'
@@ -173,8 +173,8 @@ class Parser:
         if not text.replace(".", "", 1).isdigit():
             return self._dated(text)
         number = float(text)
-        unit_ns = next((unit for most, unit in EPOCHS if number < most), 1)
-        return number * unit_ns / 1e9, "." in text or unit_ns < 10**9
+        unit = unit_ns(number)
+        return number * unit / 1e9, "." in text or unit < 10**9
 
     def _read(self, text: str) -> tuple[float, bool]:
         found = TIME.match(text)

@@ -7,16 +7,18 @@ Rules for this file: a kind is found where one of the first lines fits it, or th
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from configtron.fingerprint.device import browser_of, device_of
 from configtron.fingerprint.features import plain_text, prefix_of
 from configtron.intake.imports import beacons
-from configtron.intake.imports.accesslog import SHOWN, STATED, Hit, Parser, difference, form_of, inside
+from configtron.intake.imports.accesslog import QUOTED, SHOWN, STATED, Hit, Parser, difference, form_of, inside
 from configtron.intake.imports.inforce import InForce
 from configtron.intake.imports.reading import Reading
 from configtron.intake.imports.views import GOOD_PAGE, View, Views
@@ -27,8 +29,9 @@ from configtron.intake.outcome_formats import (
     MOST_NS,
     NUMBERS,
     context_of,
+    csv_rows,
+    epoch_ns,
     number_of,
-    objects,
     outcome_of,
     propensity_of,
     site_of,
@@ -64,6 +67,8 @@ class Wanted:
     profiles    by name, for logs that name them
     propensity  of every profile; None where it is not known
     places      ASN and country of an address
+    epoch_ns    of the text of a date
+    changed_ns  when the file was written last, the date of beacons without one; 0: not known, and these are left out
     """
 
     source: str
@@ -78,6 +83,7 @@ class Wanted:
     prefix: str = ""
     gap_s: float = 10.0
     places: Callable[[str], tuple[int | None, str]] | None = None
+    changed_ns: int = 0
 
 
 def _keyed(text: str, *keys: str) -> str:
@@ -89,12 +95,16 @@ def _keyed(text: str, *keys: str) -> str:
     return "" if isinstance(form, dict) and form.keys() >= {*keys} else f"it has no {' and '.join(keys)}"
 
 
+def _beaconed(mark: beacons.Mark, text: str) -> str:
+    """Return why no beacon is in a line, nor is it the header of a CSV of them; "" if one is."""
+    parts = [text] if text[:1] in ("{", "[") else [dict.fromkeys(beacons.header(text), "LCP"), text, *_quoted(text)]
+    return "" if any(True for part in parts for _ in beacons.found(part, mark)) else "no beacon in it"
+
+
 # Kinds that are looked for -> why a line is not of it, "" if it is; the first that fits counts.
 CHECKS: dict[str, Callable[[str], str]] = {
     CONTEXTS: lambda text: _keyed(text, "schema"),
-    BOOMERANG: lambda text: _keyed(text, "t_done") and _keyed(text, "rt.start") and (
-        difference("combined", text) if "t_done=" in text else "no t_done in it"),
-    WEB_VITALS: lambda text: _keyed(text, "name", "value"),
+    **{kind: partial(_beaconed, mark) for kind, mark in beacons.MARKS.items()},
     OUTCOMES: lambda text: _keyed(text, "plt_ms") and (
         "" if "plt_ms" in text.split(",") else "plt_ms is not in the header, nor in an object"),
     **{kind: partial(difference, form_of(kind)) for kind in (ACCESS_LOG, HAPROXY_LOG, "envoy", "json")},
@@ -117,10 +127,8 @@ def kind_of(lines: Sequence[str], name: str) -> str:
 def imported(kind: str, lines: Iterable[tuple[int, str]], reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
     """Yield the outcomes of a file of other programs' lines. Errors: `BadInput` where its form must be stated."""
     maker = _Maker(reading, wanted)
-    if kind == BOOMERANG:
-        return _beacons(lines, reading, maker, wanted)
-    if kind == WEB_VITALS:
-        return _vitals(lines, reading, maker, wanted)
+    if kind in beacons.MARKS:
+        return _beacons(kind, lines, maker, wanted)
     parser = Parser(kind, wanted.offset_s, wanted.epoch_ns)
     return _hits(_parsed(lines, parser.hit, reading), maker, wanted)
 
@@ -128,7 +136,7 @@ def imported(kind: str, lines: Iterable[tuple[int, str]], reading: Reading, want
 def page_loads(text: str, reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
     """Yield the outcomes of an HTTP archive. Errors: `BadInput`."""
     reading.unit, maker = "page", _Maker(reading, wanted)
-    for number, form in beacons.archive(text, reading, wanted.epoch_ns):
+    for number, form in beacons.archive(text, reading, partial(epoch_ns, "date", of_text=wanted.epoch_ns)):
         yield from maker.beacon(number, form)
 
 
@@ -185,49 +193,61 @@ def _viewed(number: int, view: View, maker: _Maker) -> Iterator[Outcome]:
         yield outcome
 
 
-def _beacons(lines: Iterable[tuple[int, str]], reading: Reading, maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
-    parser = Parser("nginx", wanted.offset_s, wanted.epoch_ns)
-    for number, line in lines:
+def _beacons(kind: str, lines: Iterable[tuple[int, str]], maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
+    reading, sender = maker.reading, beacons.Vitals if kind == WEB_VITALS else beacons.Boomerang
+    pages = sender(wanted.metric, reading.left)
+    for number, given in _given(lines, reading, Parser("nginx", wanted.offset_s, wanted.epoch_ns), beacons.MARKS[kind]):
         try:
-            form = _beacon(line, parser, reading)
-        except BadInput as error:
-            reading.refuse(number, error)
-            continue
-        if form is not None:
-            yield from maker.beacon(number, form)
-
-
-def _beacon(line: str, parser: Parser, reading: Reading) -> beacons.Form | None:
-    """Of a line of JSON, or of an access log that has beacons' queries."""
-    if line.lstrip().startswith("{"):
-        found = list(objects([(0, line)], Reading("", strict=False)))
-        if not found:
-            raise BadInput("not JSON")
-        return beacons.boomerang(found[0][1], reading.left)
-    around = parser.hit(line, timed=False)
-    given: dict[str, Any] = beacons.boomerang_query("" if isinstance(around, str) else around.path)
-    if isinstance(around, str) or "u" not in given and "t_done" not in given and "rt.start" not in given:
-        reading.left["no beacon"] += 1
-        return None
-    form = beacons.boomerang(given, reading.left)
-    if form is not None:
-        form |= {"address": around.address, "agent": around.agent}
-        form["measured_at"] = form["measured_at"] or round(around.end_s * 1e9)
-    return form
-
-
-def _vitals(lines: Iterable[tuple[int, str]], reading: Reading, maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
-    vitals = beacons.Vitals(wanted.metric, reading.left)
-    for number, given in objects(lines, reading):
-        try:
-            ready = list(vitals.take(number, given))
+            ready = list(pages.take(number, given))
         except BadInput as error:
             reading.refuse(number, error)
             continue
         for own, form in ready:
             yield from maker.beacon(own, form)
-    for own, form in vitals.rest():
+    for own, form in pages.rest():
         yield from maker.beacon(own, form)
+
+
+def _given(lines: Iterable[tuple[int, str]], reading: Reading, parser: Parser, mark: beacons.Mark
+           ) -> Iterator[tuple[int, beacons.Form]]:  # fmt: skip
+    """Yield what the beacons of each line say, of a CSV by its header's names; count lines without one."""
+    numbers = iter(lines)
+    at, first = next(numbers, (0, ""))
+    if mark(dict.fromkeys(columns := beacons.header(first), "LCP")):
+        yield from csv_rows(columns, at, numbers, reading)
+        return
+    for number, line in chain([(at, first)] if at else [], numbers):
+        try:
+            forms = _of_line(line, parser, mark)
+        except BadInput as error:
+            reading.refuse(number, error)
+            continue
+        reading.left["no beacon"] += not forms
+        yield from ((number, form) for form in forms)
+
+
+def _of_line(line: str, parser: Parser, mark: beacons.Mark) -> list[beacons.Form]:
+    """Return the beacons of a line of JSON, of an access log (in its quoted fields), or of a body. Errors: `BadInput`
+    for a line of neither."""
+    if line.lstrip()[:1] in ("{", "["):
+        if beacons.opened(line) is None:
+            raise BadInput("not JSON")
+        return list(beacons.found(line, mark))
+    try:
+        hit = parser.hit(line, timed=False)
+    except BadInput:
+        if forms := list(beacons.found(line, mark)):
+            return forms
+        raise
+    if isinstance(hit, str):
+        return []
+    around = {"address": hit.address, "user_agent": hit.agent, "received_at": hit.end_s, "referer": hit.referer}
+    return [form for field in _quoted(line) for form in beacons.found(field, mark, around)]
+
+
+def _quoted(line: str) -> list[str]:
+    """Return the quoted fields of a line of an access log, their quotes unescaped as nginx and Apache escape them."""
+    return [field.replace(r"\x22", '"').replace(r"\"", '"') for field in re.findall(QUOTED.format("field"), line)]
 
 
 class _Maker:
@@ -291,12 +311,17 @@ class _Maker:
         """Yield the outcome of a beacon."""
         wanted = self._wanted
         try:
-            took_ms, end = beacons.float_of("load time", form["plt_ms"]), form["measured_at"]
-            end = wanted.epoch_ns(end) if isinstance(end, str) else end or 0
+            took_ms, end, dated = beacons.float_of("load time", form["plt_ms"]), wanted.changed_ns, form["measured_at"]
+            if dated:
+                end = epoch_ns("date", dated, wanted.epoch_ns)
+            elif not end:
+                self.reading.left["no date"] += 1
+                return
+            begin = end - round(took_ms * 1e6) if dated else 0
             address = plain_text(form["address"]) if form["address"] else ""
             profile: Profile | str | None = None
             if not isinstance(form.get("profile"), dict):
-                profile = self._profile(address, end - round(took_ms * 1e6), end, form.get("profile"))
+                profile = self._profile(address, begin, end, form.get("profile"))
             if isinstance(profile, str):
                 self.reading.left[profile] += 1
                 return
@@ -310,6 +335,7 @@ class _Maker:
             settings = form["profile"] if profile is None else dict(profile.settings)
             line = {"plt_ms": took_ms, "measured_at": end, "context": context, "profile": settings, "propensity": given}
             yield outcome_of(line, wanted.source)
+            self.reading.undated += not dated
         except BadInput as error:
             self.reading.refuse(number, error)
 

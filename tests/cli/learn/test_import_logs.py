@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 import sqlite3
 import subprocess
@@ -16,6 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -175,6 +177,54 @@ def test_boomerang(typed: Typed, tmp_path: Path) -> None:
     assert second["measured_at"] == 1795363200123 * 10**6
 
 
+FORM = "t_done=1834&u=https%3A%2F%2Fshop.example%2F&rt.start=navigation&rt.tstart=1795687200000&rt.end=1795687201834"
+
+
+@pytest.mark.parametrize(("text", "prefix"), [
+    (FORM, ""), (f"data={FORM}&sb=1", ""), (f"data={quote(FORM)}", ""),
+    (json.dumps({"remote_addr": "203.0.113.7", "time": "2026-11-26", "request_body": FORM}), "203.0.113.0/24"),
+    (json.dumps({"remote_addr": "203.0.113.7", "body": f"ip=192.0.2.1&{FORM}"}), "203.0.113.0/24"),
+    (json.dumps({"request": {"client_ip": "203.0.113.7", "uri": f"/beacon?{FORM}"}, "ts": 1.5}), "203.0.113.0/24"),
+    (json.dumps([{"t_done": 1834, "u": "https://shop.example/", "rt.end": 1795687201834}, {"rt.quit": ""}]), ""),
+    (f'192.0.2.7 - - [26/Nov/2026:10:00:01 +0000] "POST /b HTTP/1.1" 204 0 "-" "x11" "{FORM}"', "192.0.2.0/24"),
+])  # fmt: skip
+def test_boomerang_bodies(typed: Typed, tmp_path: Path, text: str, prefix: str) -> None:
+    """In whatever holds them; the server's fields know the client better than the beacon."""
+    for how in ((), ("--from", "boomerang")):
+        err = said(typed, text + "\n", *how)
+        assert ("left before it had loaded" in err) == ("rt.quit" in text)
+    first, second = reported(tmp_path)
+    assert {**first, "id": 0, "log": 0} == {**second, "id": 0, "log": 0}
+    assert (first["plt_ms"], first["measured_at"], first["site"], first["prefix"]) == (
+        1834, 1795687201834 * 10**6, "shop.example/", prefix)  # fmt: skip
+
+
+LCP = {"name": "LCP", "value": 1834.2, "id": "v5-1795687201834-1234567890123", "navigationType": "navigate"}
+BATCH_OF = [{**LCP, "value": 900}, {"name": "CLS", "value": 0.01, "id": "v5-2"}, LCP]
+
+
+@pytest.mark.parametrize("text", [
+    json.dumps(BATCH_OF), "\n".join(map(json.dumps, BATCH_OF)), json.dumps({"body": json.dumps(BATCH_OF)}),
+    "name,value,id,navigationType\nCLS,0.1,v5-2,\nLCP,1834.2,v5-1795687201834-1234567890123,navigate",
+    "192.0.2.7 - - [26/Nov/2026:10:00:01 +0000] \"POST /b HTTP/1.1\" 204 0 \"-\" \"x11\" \""
+    + json.dumps(BATCH_OF).replace('"', r"\x22") + '"',
+])  # fmt: skip
+def test_web_vitals_batches(typed: Typed, tmp_path: Path, text: str) -> None:
+    """One outcome of a page; its date is the page's clock in the id, where the server's is not known."""
+    assert "1 not taken: CLS, not the metric lcp" in said(typed, text + "\n")
+    (row,) = reported(tmp_path)
+    assert row["plt_ms"] == 1834.2 and row["measured_at"] // 10**10 == 179568720
+
+
+def test_beacons_without_a_date_get_the_files(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text(json.dumps(LCP | {"id": "a"}))
+    os.utime(tmp_path / "x", (1.7e9, 1.7e9))
+    assert "1 outcome without a date: the file's last change" in typed("learn", "import", "x")[2]
+    assert reported(tmp_path)[0]["measured_at"] == 1.7e18
+    deployed(tmp_path, 1000, None, WRITING, Rules({}, {}))
+    assert "1 not taken: configuration changed meanwhile" in typed("learn", "import", "x")[2]
+
+
 def test_web_vitals(typed: Typed, tmp_path: Path) -> None:
     """The last value of each id, of one metric; back/forward cache is no load."""
     rows: list[dict[str, object]] = [
@@ -197,13 +247,40 @@ def test_http_archive(typed: Typed, tmp_path: Path) -> None:
     pages = [{"id": "p", "startedDateTime": "2023-11-14T22:13:20.000Z", "pageTimings": {"onLoad": 1500.25}},
              {"id": "q", "startedDateTime": "2023-11-14T22:13:20.000Z", "pageTimings": {"onLoad": None}}]  # fmt: skip
     asked = {"url": "https://shop.example/cart?id=1", "headers": [{"name": "User-Agent", "value": AGENT}]}
-    log = {"log": {"pages": pages, "entries": [{"pageref": "p", "request": asked}]}}
+    log = {"log": {"pages": pages, "entries": [{"pageref": "p", "request": asked, "response": {"status": 200}}]}}
     for text in (json.dumps(log), json.dumps(log, indent=1)):
         said(typed, text, "--client-prefix", "192.0.2.0/24")
     first, second = reported(tmp_path)
     assert {**first, "id": 0, "log": 0} == {**second, "id": 0, "log": 0} and first["plt_ms"] == 1500.25
     assert first["measured_at"] == 1700000001500250000 and first["site"] == "shop.example/cart"
     assert first["device"] == "phone" and first["prefix"] == "192.0.2.0/24"
+
+
+@pytest.mark.parametrize(("why", "more"), [
+    ("a page answered by 503", {"response": {"status": 503}}),
+    ("a page that failed (net::ERR_CONNECTION_REFUSED)",
+     {"response": {"status": 0, "_error": "net::ERR_CONNECTION_REFUSED"}}),
+    *(("a page that failed (no answer)", {"response": {"status": status}}) for status in (0, -1)),
+    *((f"no page of a network ({url.partition(':')[0]}:)", {"request": {"url": url}}) for url in
+      ("data:text/html,hi", "about:blank", "file:///tmp/a.html", "chrome-error://chromewebdata/")),
+    *(("a page from a cache or a service worker", more) for more in (
+        {"cache": {"beforeRequest": {"hitCount": 0}}}, {"_fromCache": "disk"}, {"_fetchType": "Memory Cache"},
+        {"response": {"status": 200, "fromDiskCache": True}}, {"response": {"status": 304, "_transferSize": 0}},
+        {"response": {"status": 200, "headersSize": 0}},
+        {"response": {"status": 200, "_fetchedViaServiceWorker": True}})),
+    ("a page whose first entry is no document (script)", {"_resourceType": "script"}),
+    ("a page without an entry of its document", {"pageref": "other"}), ("", {}), ("", {"response": {"status": 304}}),
+    ("", {"cache": {"beforeRequest": None}, "_fetchType": "Network Load", "_resourceType": "Document"}),
+])  # fmt: skip
+def test_archived_pages_that_no_network_brought(typed: Typed, tmp_path: Path, why: str, more: dict[str, Any]) -> None:
+    """The page's own document decides, after its redirects, wherever it stands among the entries."""
+    page = {"id": "p", "startedDateTime": "2026-01-02T03:04:05.678Z", "title": "x", "pageTimings": {"onLoad": 40}}
+    entries = [{"pageref": "p", "startedDateTime": at, "request": {"url": "https://shop.example/"},
+                "response": {"status": status}} for at, status in ((2, 200), (1, 301))]  # fmt: skip
+    entries[0] |= more
+    (tmp_path / "x").write_text(json.dumps({"log": {"pages": [page], "entries": entries}}))
+    code, _, err = typed("learn", "import", "x")
+    assert (f"1 not taken: {why}\n" in err, code) == ((True, NOTHING) if why else (False, DONE))
 
 
 def test_metrics_are_not_mixed(typed: Typed) -> None:
@@ -277,10 +354,10 @@ def test_contexts_of_a_file_a_watch_or_none(typed: Typed, tmp_path: Path) -> Non
     for which in ("c", "none", "all", "last"):
         if which == "all":
             said(typed, CONTEXTS)
-        said(typed, own, "--contexts", which)
+        said(typed, own, "--source", "sim", "--contexts", which)
     assert [(row["rtt_ms"], row["loss"]) for row in reported(tmp_path)] == [(7, 0.01), (7, None), (7, 0.01), (7, 0.01)]
     said(typed, own, "--contexts", "7", code=USAGE)
-    said(typed, own, "--window", "100")
+    said(typed, own, "--source", "sim", "--window", "100")
     assert reported(tmp_path)[-1]["loss"] is None
     assert "x, line 1: loss is 7" in said(typed, sighting(1, "192.0.2.0/24", loss=7), code=USAGE)
     said(typed, '{"schema": "configtron.watch/1"}\n', code=NOTHING)
