@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from configtron.fingerprint.verdict import AGREE_B, count_grade, number, seen, settled
-from configtron.fingerprint.window_proofs import SUPPORTS
+from configtron.fingerprint.window_proofs import SHORT_END, SUPPORTS
 from configtron.model.nouns import Observation
 
 # Timers agree within the kernel's timer wheel granularity (kernel/time/timer.c): an eighth.
@@ -60,7 +60,13 @@ def agree_seconds(
 def agree_window(
     trials: Sequence[Observation], exact: Sequence[Observation], bounds: Sequence[Observation]
 ) -> Observation:
-    """Return the largest window that was proven; bounds of the same number support it.
+    """Return the largest window that was proven, and how many trials distinguish it from a smaller one.
+
+    A bound supports only what it distinguishes. A server that writes a part of its page and pauses ends each flight at
+    the same byte, whatever the segment size; a window ends it after the same number of segments. So a bound supports
+    the window if its flight has as many segments, and ended at another byte than every exact one of that number; if it
+    ended in a short segment, more than a segment away, since heads differ by some bytes. `>= 1` supports nothing: every
+    server sends one segment.
 
     A lost tail, or a server without a round trip, only lowers a trial's window. A needs three
     trials, two MSS values, and the consent of an edge run: its proof, or a server that refused SACK and so probes no
@@ -71,10 +77,19 @@ def agree_window(
     best = next(t for t in exact if number(t) == value)
     if len(counts) > 1:
         return settled(trials, best, "C", seen((*exact, *bounds)))
-    support = [t for t in bounds if t.detail("proof") in SUPPORTS and number(t) == value]
+    same = [t for t in bounds if t.detail("proof") in SUPPORTS and number(t) == value > 1]
+    support = [t for t in same if all(_ended_elsewhere(t, other) for other in exact)]
     agreeing = [*exact, *support]
     grade = count_grade(len(agreeing))
     consent = any(t.detail("sack_offered", t.detail("sack")) for t in exact)
     if grade == "A" and (len({t.detail("offered_mss", t.detail("mss")) for t in agreeing}) < AGREE_B or not consent):
         grade = "B"
-    return settled(trials, best, grade)
+    return settled(trials, best, grade, {"agreeing": len(agreeing)})
+
+
+def _ended_elsewhere(trial: Observation, other: Observation) -> bool:
+    """Return whether a bound's flight ended where no pause of the server explains both it and the other trial's."""
+    ended, ended_2, mss = (
+        float(str(t.detail(name, 0))) for t, name in ((trial, "bytes"), (other, "bytes"), (trial, "mss"))
+    )
+    return abs(ended - ended_2) > (mss if trial.detail("proof") == SHORT_END else 0)

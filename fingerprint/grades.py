@@ -64,10 +64,10 @@ RULES = (
         ("icw", "icw_tls", "cwnd_at_request"),
         agree_window,
         "fresh data came one round trip after our ACK, which left before any timer or after a tail loss probe; "
-        "no doubt holds",
+        "the flight ended in full segments; no doubt holds",
         "every other end of the flight, and every doubt (`fingerprint/window_proofs.py`)",
         LARGEST,
-        "exact trials with the same number, and bounds of that number that support it",
+        "exact trials with the same number, and bounds of that number, above 1, that ended at another byte",
         also="one trial is exact; A: at two segment sizes, and one exact trial offered SACK",
     ),
     GradeRule(

@@ -3,11 +3,13 @@
 
 Question   Which HTTP/2 parameters does the server announce, at first and later, and which values hold for the others?
 Method     Preface and an empty SETTINGS; the server's first frame must be its SETTINGS; then a GET, and keep listening.
+           A client may ask before SETTINGS came (RFC 9113 3.4): after two seconds without them we do.
 Stop when  SETTINGS came, and either a WINDOW_UPDATE or its acknowledgement of ours; then the answer's head, or GOAWAY.
 Reads as   h2_settings: the ordered (identifier, value) list of the first SETTINGS; one observation per parameter of RFC
            9113 6.5.2: the announced value, or "absent" with the RFC's default as a detail ("effective");
            h2_window_update: the increment on stream 0; h2_later_settings: the lists of all further SETTINGS;
            h2_goaway: the error's name; h2_reserved: identifiers that IANA does not know, all GREASE as "grease".
+           SETTINGS that came only after the request: detail "after_request"; values that the RFC forbids: "invalid".
            a frame is reported "absent" only when one came that it would have had to precede.
 Fails as   not-h2 (ALPN chose something else), h2:no-settings, h2:first-frame-not-settings, h2:goaway-N, no-data (the
            answer that would show an absence did not come), tls:*.
@@ -33,6 +35,7 @@ from configtron.fingerprint.h2_frames import (
 )
 from configtron.fingerprint.head import header_details
 from configtron.fingerprint.verdict import count_grade, no, settled, yes
+from configtron.fingerprint.window_proofs import CAPTURE
 from configtron.model.nouns import Observation, Trace, Value
 
 PROBES = ("h2_settings",)
@@ -96,6 +99,10 @@ def _list(trace: Trace, announced: Pairs, frames: Sequence[Http2Frame]) -> Obser
         details["unknown"] = unknown
     if frames[0].stream or len(frames[0].body) % 6:
         details["malformed"] = True
+    if invalid := tuple(i for i, v in announced if v not in ALLOWED.get(i, (v,))):
+        details["invalid"] = invalid
+    if _asked_first(trace):
+        details["after_request"] = True
     if any(_is_grease(i) for i in names):
         # Reserved identifiers are drawn anew for each connection: two servers are compared without them.
         details["effective"] = tuple((i, v) for i, v in announced if not _is_grease(i))
@@ -104,6 +111,14 @@ def _list(trace: Trace, announced: Pairs, frames: Sequence[Http2Frame]) -> Obser
         status = dict(fields).get(":status", "")
         details.update(header_details(int(status) if status.isdigit() else 0, fields))
     return yes("h2_settings", tuple(announced), trace, "", "first SETTINGS frame", "C", _frames(trace), details)
+
+
+def _asked_first(trace: Trace) -> bool:
+    """Return whether a probe's request, its second message, went out before any SETTINGS came."""
+    ours = [n for n, message in enumerate(trace.messages) if message.way == "out"][:2]
+    heard = b"".join(m.data for m in trace.messages[: ours[-1]] if m.way == "in") if len(ours) > 1 else b""
+    asked = len(ours) > 1 and trace.vantage != CAPTURE
+    return asked and not any(frame.kind == SETTINGS for frame in read_frames(heard))
 
 
 def _akamai(announced: Pairs, frames: Sequence[Http2Frame]) -> str:

@@ -8,14 +8,15 @@ Reads as   the rule that explains every exact run: "segments" (N, Linux), "bytes
            "rfc6928" (min(10 MSS, max(2 MSS, 14600))), "rfc3390" (min(4 MSS, max(2 MSS, 4380))), or "none". Three
            segment sizes with exact runs give A, two B. Where several rules explain all, the one with less freedom:
            the RFCs' before the numbers.
-Fails as   nothing: without exact runs at two segment sizes there is no question yet, and no verdict.
+Fails as   nothing: without exact runs at two segment sizes, or if these are so near, or the window so small, that a
+           number of bytes explains as well what a number of segments does, there is no question yet, and no verdict.
 Differs    from cs244's icw_test.py, which divides bytes by the segment size and so cannot distinguish them.
 Source     RFC 6928 section 2; RFC 3390 section 1; RFC 2414.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from configtron.fingerprint.verdict import AGREE_B, count_grade, number, over
 from configtron.model.nouns import Observation
@@ -35,6 +36,8 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     sizes = {_mss(t) for t in exact}
     if len(sizes) < AGREE_B:
         return None
+    if len({t.value for t in exact}) == 1 and _is_bytes({(_mss(t), int(number(t))) for t in exact}):
+        return None
     details = {"windows": tuple(sorted({f"{t.text} x {_mss(t)}" for t in exact}))}
     return over("icw_formula", exact, _rule(exact), count_grade(len(sizes)), "", METHOD, "", details)
 
@@ -48,11 +51,15 @@ def _rule(exact: Sequence[Observation]) -> str:
             return name
     if len({n for _, n in pairs}) == 1:
         return "segments"
-    # So many bytes fill n segments whole, or n - 1 and a part of one that may also be left unsent.
-    for less in (0, 1):
-        if max((n - less) * mss for mss, n in pairs) < min((n - less + 1) * mss for mss, n in pairs) + less:
-            return "bytes"
-    return "none"
+    return "bytes" if _is_bytes(pairs) else "none"
+
+
+def _is_bytes(pairs: Collection[tuple[int, int]]) -> bool:
+    """Return whether so many bytes fill n segments whole, or n - 1 and a part of one that may also be left unsent."""
+    return any(
+        max((n - less) * mss for mss, n in pairs) < min((n - less + 1) * mss for mss, n in pairs) + less
+        for less in (0, 1)
+    )
 
 
 def _segments(window: int, mss: int) -> int:

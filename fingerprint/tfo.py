@@ -67,7 +67,8 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
         return over("tfo", every, None, "N", "", exact[0].method, reason="synack-repeated", details=seen(exact))
     values = [t.value for t in same]
     value = "yes" if "yes" in values else values[0]
-    agreeing = [t for t in exact if t.value == value]
+    # A copy of a SYN-ACK has no cookie whatever the server hands out: it supports no "no".
+    agreeing = [t for t in same if t.value == value]
     details: dict[str, Value] = {**dict(same[0].details), "agreeing": len(agreeing)}
     if len(agreeing) < len(exact):
         details |= seen(exact)

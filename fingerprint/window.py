@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from configtron.fingerprint.stream import Handshake, effective_mss
 from configtron.fingerprint.verdict import no, yes
 from configtron.fingerprint.window_proofs import (
-    CAPTURE,
     DEFAULT_MSS,
     EXACT,
     WindowEvidence,
@@ -77,8 +76,7 @@ def _evidence(
     largest = offered if mss <= offered else max(mss, LARGEST)
     edge = flight.edge if flight.lone is None else flight.lone.segment.seq
     holes = (*flight.holes(), *([edge - flight.edge] if edge > flight.edge else []))
-    short = trace.vantage == CAPTURE and not cut_into_full(packets, held, opening)
-    return WindowEvidence(trace, opening, held, start, base, initial, offered, mss, largest, edge, holes, short)
+    return WindowEvidence(trace, opening, held, start, base, initial, offered, mss, largest, edge, holes)
 
 
 def _segments(evidence: WindowEvidence, lost: int) -> int:
@@ -87,7 +85,7 @@ def _segments(evidence: WindowEvidence, lost: int) -> int:
 
 
 def _count(evidence: WindowEvidence) -> int:
-    if evidence.short_writes:
+    if evidence.captured and not cut_into_full(evidence):
         # A stack that counts bytes has room for more short segments than full ones.
         full = max(segment_limit(evidence.packets, evidence.opening), evidence.mss)
         return math.ceil((evidence.edge - evidence.base) / full)

@@ -4,8 +4,8 @@
 A flight came while every ACK was withheld; then one ACK was sent. `PROOFS` are the ways in which such a conversation
 can end, in the order in which they are tried: the first that holds is the verdict's proof. `DOUBTS` are tried after
 a proof that shows the window (its effect is not BOUND): the first that holds takes the proof's place. An effect makes
-the verdict one of three: EXACT (grade C), SUPPORT (a lower bound, which another run's exact proof of the same number
-makes exact), BOUND (a lower bound). `again`: another trial may end otherwise, so it is worth one.
+the verdict one of three: EXACT (grade C), SUPPORT (a lower bound, which may count for another run's exact proof of the
+same number: `agreement.py`), BOUND (a lower bound). `again`: another trial may end otherwise, so it is worth one.
 
 Rules for this file: pure, total; one test a row, and no row knows another.
 """
@@ -55,6 +55,8 @@ WINDOW_MARGIN_SEGMENTS = 1
 CAPTURE = "capture"
 # A client that follows RFC 9293 3.8.6.3 acknowledges several segments sooner than this (s).
 SILENT_S = 0.06
+# A probe's ACK waits for the pause that ends a burst; clocks take a hundredth of it at most.
+SILENT_SHARE = 0.99
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,6 @@ class WindowEvidence:
     offered       the MSS that we offered; mss: the size of a full segment; largest: no segment can be larger than that
     edge          the end of the flight, with the bytes of its tail that were lost
     holes         lengths of the gaps in the flight; uneven_holes: one is no multiple of a full segment
-    short_writes  a short write of the server may have ended a captured flight
     """
 
     trace: Trace
@@ -80,7 +81,6 @@ class WindowEvidence:
     largest: int
     edge: int
     holes: tuple[int, ...]
-    short_writes: bool
 
     @property
     def packets(self) -> Sequence[Packet]:
@@ -102,6 +102,11 @@ class WindowEvidence:
         """The size of a lost segment: a full one if two of that size were heard or none was lost, else the largest."""
         flight = self.flight
         return self.mss if flight.sizes().count(self.mss) > 1 or not flight.holes() else self.largest
+
+    @property
+    def captured(self) -> bool:
+        """Return whether the trace comes from a capture of other people's connections."""
+        return self.trace.vantage == CAPTURE
 
     @property
     def uneven_holes(self) -> bool:
@@ -244,33 +249,22 @@ def _holes_in_small_writes(evidence: WindowEvidence) -> bool:
     return evidence.uneven_holes or evidence.whole > evidence.mss
 
 
-def _no_queue(evidence: WindowEvidence) -> bool:
-    """Return whether the server had nothing queued when our ACK came."""
-    return not _had_more(evidence)
-
-
 def _short_end(evidence: WindowEvidence) -> bool:
-    """Return whether the flight ended in a short segment, and may have ended there because the server paused."""
-    return evidence.flight.sizes()[-1] < evidence.mss and _may_be_a_pause(evidence)
+    """Return whether a short write, and not the window, may have ended the flight."""
+    return not cut_into_full(evidence)
 
 
-def _short_segment(evidence: WindowEvidence) -> bool:
-    """Return whether a short write may have ended a captured flight."""
-    return evidence.short_writes
+def _short_capture(evidence: WindowEvidence) -> bool:
+    """Return the same of a stranger's connection, whose segments no trial at another size confirms."""
+    return evidence.captured and not cut_into_full(evidence)
 
 
-def _may_be_a_pause(evidence: WindowEvidence) -> bool:
-    """Return whether a flight that ended in a short segment may have ended because the server had no more data yet.
-
-    A probe shows otherwise if it came when one does: sooner or later, a lone segment is the server's next data.
-    """
-    flight, rtt_s, held = evidence.flight, evidence.rtt_s, evidence.held
-    if held.stop != "edge" or flight.lone is None:
-        return held.stop == "quiet"
-    after_s = flight.lone.at - flight.last_at
-    if len(flight.pieces) == 1:
-        return after_s < PROBE_FROM * (rtt_s + max(TIMER_MIN_S, TIMER_RTTS * rtt_s))
-    return not PROBE_FROM * 2 * rtt_s <= after_s <= PROBE_TO * 2 * rtt_s + PROBE_SLACK_S
+def _came_as_a_probe(evidence: WindowEvidence) -> bool:
+    """Return whether the lone segment came when a tail loss probe does; else it is the server's next data."""
+    flight, rtt_s = evidence.flight, evidence.rtt_s
+    due_s = rtt_s + max(TIMER_MIN_S, TIMER_RTTS * rtt_s) if len(flight.pieces) == 1 else 2 * rtt_s
+    after_s = -math.inf if flight.lone is None else flight.lone.at - flight.last_at
+    return PROBE_FROM * due_s <= after_s <= PROBE_TO * due_s + PROBE_SLACK_S
 
 
 def may_hide_a_probe(evidence: WindowEvidence) -> bool:
@@ -289,21 +283,6 @@ def may_hide_a_probe(evidence: WindowEvidence) -> bool:
     alone = flight.base > 1 and len(flight.pieces) > 1 and flight.tail_gap_s >= apart_s
     sack = sack_agreed(evidence.packets, evidence.opening)
     return sack and stop != "edge" and (flight.uneven or unsure or orphan or alone)
-
-
-def _had_more(evidence: WindowEvidence) -> bool:
-    """Return whether the server had a queue, as a window-limited one has: Linux fills unsent data to full segments.
-
-    So the ACK releases a whole segment, or more follows at once, or the end. A server that lets a few bytes
-    fall now and then would seem stopped wherever its next ones happen to come when fresh data is due.
-    """
-    flight = evidence.flight
-    whole = min(evidence.offered, PATH_MSS_MIN) - TIMESTAMPS_BYTES
-    slack_s = PROMPT_SLACK_S + (PROMPT_TO - 1) * evidence.rtt_s
-    heard = [p for p in evidence.packets[evidence.held.at :] if p.way == "in" and p.segment.end > flight.end]
-    if not heard or heard[0].segment.length >= whole or heard[0].segment.flags & FIN:
-        return True
-    return any(p.segment.end > heard[0].segment.end and p.at <= heard[0].at + slack_s for p in heard[1:])
 
 
 def _client_spoke(evidence: WindowEvidence) -> bool:
@@ -329,24 +308,36 @@ def _synack_was_lost(flight: Flight, opening: Handshake) -> bool:
     return opening.rtt_s is not None and flight.sampled and opening.rtt_s - (flight.rtt_s or 0.0) > SYNACK_LOST_S
 
 
-def cut_into_full(packets: Sequence[Packet], held: WithheldFlight, opening: Handshake) -> bool:
-    """Return whether flight and fresh data are full segments, so that the window and no short write ended the flight.
+def cut_into_full(evidence: WindowEvidence) -> bool:
+    """Return whether the flight ended, and fresh data came, in full segments: the window and no short write ended it.
 
-    Full is the size that the client offers to take, or the server's own offer if that is smaller and all segments keep
-    to it. Lost segments count as full. If the server stayed silent until a late ACK, its window was used up: then short
-    segments before the last full one are admitted, provided that counting bytes gives the same number of segments.
+    A server with a queue sends full segments. A short one that no FIN ends was written later, or Nagle's algorithm held
+    it back until the ACK (RFC 896), and with it all that was written behind it. Lost segments count as full. After a
+    short last segment, a tail loss probe shows a queue if it is full and came when one does.
+
+    Full is the size that the client offers to take, or the server's own offer if that is smaller; of a probe, which
+    knows merged frames, also a larger one that was heard. Short segments before the last are admitted if the server
+    stayed silent until a late ACK; of a stranger's connection only if counting bytes gives the same number of segments,
+    since no trial asks it again at another size.
     """
+    packets, held, opening = evidence.packets, evidence.held, evidence.opening
     theirs = packets[opening.synacks[0]].segment.mss or DEFAULT_MSS
-    flight, cap = held.flight, segment_limit(packets, opening)
-    fresh = next((p for p in packets[held.at :] if p.way == "in" and p.segment.end > flight.end), None)
+    flight, cap, stamps = held.flight, segment_limit(packets, opening), _stamps(packets, opening)
+    fresh = next((p.segment for p in packets[held.at :] if p.way == "in" and p.segment.end > flight.end), None)
+    if fresh is None:
+        return False
     sizes = [*flight.sizes(), *([] if flight.lone is None else [flight.lone.segment.length])]
     ours = next((p.at for p in packets[held.at :] if p.way == "out" and p.segment.ack >= flight.end), flight.last_at)
-    silent = ours - flight.last_at > max(BURST_GAP_RTTS * (flight.rtt_s or 0.0), SILENT_S)
-    for full in {cap, max(min(cap, theirs - _stamps(packets, opening)), 1)}:
-        if fresh is None or fresh.segment.length < full or sizes[-1] % full:
+    silent = ours - flight.last_at > SILENT_SHARE * max(BURST_GAP_RTTS * (flight.rtt_s or 0.0), SILENT_S)
+    raised = [evidence.mss] if evidence.mss > evidence.offered and not evidence.captured else []
+    for full in {cap, max(min(cap, theirs - stamps), 1), *raised}:
+        if (fresh.length < full and not fresh.flags & FIN) or sizes[-1] % full:
+            continue
+        if flight.lone is not None and flight.sizes()[-1] % full and not _came_as_a_probe(evidence):
             continue
         span = sum(sizes) + sum(flight.holes())
-        if not any(size % full for size in sizes) or (silent and math.ceil(span / full) == len(_pieces(held, full))):
+        counted = not evidence.captured or math.ceil(span / full) == len(_pieces(held, full))
+        if not any(size % full for size in sizes) or (silent and counted):
             return True
     return False
 
@@ -382,6 +373,8 @@ def _prompt(after_s: float, rtt_s: float) -> bool:
     return PROMPT_FROM * rtt_s - PROMPT_SLACK_S <= after_s <= PROMPT_TO * rtt_s + PROMPT_SLACK_S
 
 
+# The name of the doubt that a short write ended the flight.
+SHORT_END = "short-end"
 # The effects on the verdict: a value; a bound that supports an exact run of the same number; a bound.
 EXACT, SUPPORT, BOUND = "exact", "support", "bound"
 
@@ -421,12 +414,11 @@ DOUBTS = (
     WindowDoubt("window-limited", _window_limited, BOUND, again=False),
     WindowDoubt("uneven", _uneven, BOUND, again=True),
     WindowDoubt("holes-in-small-writes", _holes_in_small_writes, BOUND, again=True),
-    WindowDoubt("no-queue", _no_queue, BOUND, again=False),
     WindowDoubt("client-data", _client_spoke, BOUND, again=False),
-    WindowDoubt("short-end", _short_end, SUPPORT, again=True),
-    WindowDoubt("short-segment", _short_segment, BOUND, again=False),
+    WindowDoubt("short-segment", _short_capture, BOUND, again=False),
+    WindowDoubt(SHORT_END, _short_end, SUPPORT, again=True),
 )
-# Bounds that an exact run of the same number confirms, and bounds that another trial may better.
+# Bounds that may support an exact run of the same number, and bounds that another trial may better.
 SUPPORTS = frozenset(row.name for row in (*PROOFS, *DOUBTS) if row.effect == SUPPORT)
 BETTERED = frozenset(row.name for row in (*PROOFS, *DOUBTS) if row.again)
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Provoke HTTP/2 SETTINGS: preface and empty SETTINGS first, then a request. Read in `fingerprint/h2_settings.py`."""
+"""Provoke HTTP/2 SETTINGS: preface and empty SETTINGS, then a request, whether SETTINGS came or not.
+
+The reading is in `fingerprint/h2_settings.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,15 @@ from hpack import Encoder  # type: ignore[import-untyped,unused-ignore]
 
 from configtron.fingerprint.h2_frames import ACK, GOAWAY, HEADERS, SETTINGS, WINDOW_UPDATE, Http2Frame, read_frames
 from configtron.model.nouns import Message, Session, Target
-from configtron.probe.script import OPEN_UNTIL_S, Open, Read, StreamScript, Write
+from configtron.probe.script import Open, Read, StreamScript, Write
 
 # RFC 9113 3.4: the client's opening words.
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS_EMPTY = bytes([0, 0, 0, SETTINGS, 0]) + bytes(4)
 SETTINGS_ACK = bytes([0, 0, 0, SETTINGS, ACK]) + bytes(4)
-# The server's preface must be its first frame; it needs one round trip, or the server is not speaking HTTP/2.
-PATIENCE_S = 5.0
+# The server's preface needs one round trip. A client may ask before it comes (RFC 9113 3.4), and some servers send it
+# with their first answer: after this long we ask, or without a request give up.
+PREFACE_S, PATIENCE_S = 2.0, 5.0
 # A WINDOW_UPDATE belongs to the preface; a server that sends none acknowledges our SETTINGS in one round trip. Either
 # may be lost once (a second's timer at worst, and the longest path).
 COMPANY_S = 2.0
@@ -33,17 +37,18 @@ def h2_settings(target: Target, agent: str, *, ask: bool = True) -> StreamScript
         return session.error
     if session.alpn != "h2":
         return "done"
-    yield Write(PREFACE + SETTINGS_EMPTY)
-    got, at, ended = yield from _frames(b"", _announced, OPEN_UNTIL_S, PATIENCE_S)
-    if ended or not _announced(read_frames(got)):
+    opened = yield Write(PREFACE + SETTINGS_EMPTY)
+    assert isinstance(opened, Message)
+    got, at, ended = yield from _frames(b"", _announced, opened.at, PREFACE_S if ask else PATIENCE_S)
+    announced = _announced(read_frames(got))
+    if announced and not ended:
+        got, at, ended = yield from _frames(got, _whole_preface, at, COMPANY_S)
+    if ended or not (announced or ask):
         return "done" if got else "closed" if ended else "no-data"
-    got, at, ended = yield from _frames(got, _whole_preface, at, COMPANY_S)
-    if ended:
-        return "done"
     if not ask:
         return "done" if _whole_preface(read_frames(got)) else "no-data"
-    yield Write(SETTINGS_ACK + _head(target, agent))
-    got, _, ended = yield from _frames(got, _answered, at, ANSWER_S)
+    yield Write((SETTINGS_ACK if announced else b"") + _head(target, agent))
+    got, at, ended = yield from _frames(got, _answered, at, ANSWER_S)
     return "done" if ended or _answered(read_frames(got)) else "no-data"
 
 

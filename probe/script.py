@@ -12,7 +12,7 @@ Segment scripts (`Script`) speak TCP itself:
 Stream scripts (`StreamScript`) speak over a connection that another module keeps (`probe/wire/stream.py`):
 
     Open(...)       resumed with the Session (its `error` says why there is none)
-    Write(data)     resumed with None
+    Write(data)     resumed with the Message as it was sent
     Hold(data)      resumed with None, after which the stream is over
     Read(until)     resumed with a Message, or None once `until` has passed; an empty message is the stream's end
 

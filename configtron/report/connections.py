@@ -44,7 +44,8 @@ def table(connections: Iterable[ConnectionReport]) -> Table:
         repeats = "/".join(str(int(numbers[f"server_{cause}"] or 0)) for cause in ("rto", "tlp", "fast"))
         spoken = next((verdicts[k].text for k in ("http_version", "http_clear") if k in verdicts), names["alpn"])
         made.add_row(
-            str(one.frame), _name(one, "client"), _name(one, "server"), f"{one.duration_s:.3f}",
+            str(one.frame), _name(one, "client"), _name(one, "server"),
+            "-" if one.duration_s is None else f"{one.duration_s:.3f}",
             "-" if not rtt else f"{rtt * 1e3:.{1 if rtt >= 1e-3 else 3}f}", cell(verdicts.get("icw")),
             f"{(numbers['server_bytes'] or 0) / 1e3:.1f}", "-" if lost is None else f"{100 * lost:.1f} %",
             repeats, str(int(numbers["server_reordered"] or 0)), names["tls"], spoken, one.ending,

@@ -17,7 +17,7 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column, Endpoint
 from configtron.fingerprint.passive.gathering import Batch
-from configtron.fingerprint.passive.readings import ConnectionReading, Hellos
+from configtron.fingerprint.passive.readings import CLOCKS, ConnectionReading, Hellos
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, SIDES
 from configtron.fingerprint.passive.tls import Hello
 from configtron.fingerprint.passive.traces import Opener, address_text, ends_of, target_of
@@ -55,9 +55,14 @@ class ConnectionReport(NamedTuple):
     incomplete: bool = False
 
     @property
-    def duration_s(self) -> float:
-        """First to last segment."""
-        return ((self.numbers["ended"] or 0) - self.started_ns) / 1e9
+    def duration_s(self) -> float | None:
+        """First to last segment; None where the clock does not show it (`clock`)."""
+        return None if self.clock else ((self.numbers["ended"] or 0) - self.started_ns) / 1e9
+
+    @property
+    def clock(self) -> str:
+        """The reason why there are no times (`CLOCKS`); "" if there are."""
+        return CLOCKS[int(self.numbers["clock"] or 0)]
 
 
 class ConnectionReports:
@@ -65,6 +70,7 @@ class ConnectionReports:
 
     columns     those of the batch's summary, one row for each of these connections; times in ns
     ends        client and server of each
+    durations   first to last segment (s), NaN where unknown
     places, endings, goodput_kbps, loss   as `ConnectionReport` has them; the last two by side, NaN where unknown
     incomplete  whether the capture makes counts and times inexact, for all connections
     """
@@ -74,6 +80,8 @@ class ConnectionReports:
         self._batch, self._reading, self.incomplete = batch, reading, incomplete
         self.columns = {name: column[over] for name, column in batch.summary.columns.items()}
         self.ends = ends_of(batch, over)
+        spans = (self.columns["ended"] - self.columns["started"]) / 1e9
+        self.durations = np.where(self.columns["clock"] > 0, np.nan, spans)
         self.places, self.endings = _places(self.columns), _endings(self.columns)
         self.goodput_kbps = {side: _goodput_kbps(self.columns, side) for side in SIDES}
         self.loss = {side: _loss(self.columns, side) for side in SIDES}

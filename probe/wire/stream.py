@@ -111,9 +111,8 @@ class _Carrier:
                     yield from self._hold(command)
                     answer = None
                 else:
-                    self._note("out", command.data)
+                    answer = self._note("out", command.data)
                     yield from self._write(command.data)
-                    answer = None
         except StopIteration as stop:
             ending: str = stop.value
         if self._connection.next_ours and self._connection.failed != "reset":

@@ -69,6 +69,7 @@ LOW_TIMER, LOW_PACED = (icw(4, grade="L", proof=proof) for proof in ("after-time
     ([TEN] * 4 + [TIMER] * 4, "one B"),
     ([TEN] * 4 + [PACED] * 4, FEW),
     ([TIMER] * 8, FEW),
+    ([icw(1)] * 4 + [icw(1, grade="L", proof="after-timer")] * 4, FEW),
     # a low bound is no low window; it may be one, so it asks for more connections
     ([TEN] * 8 + [LOW_TIMER], FEW),
     ([TEN] * CONNECTIONS_A + [LOW_TIMER], "one A"),

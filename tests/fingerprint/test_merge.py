@@ -30,7 +30,7 @@ def trial(
 
 
 def icw(value: int, grade: str = "C", mss: int = 536, sack: bool = False, proof: str = "before-timer") -> Observation:
-    return trial("icw", value, grade, "segments", mss=mss, sack=sack, proof=proof)
+    return trial("icw", value, grade, "segments", mss=mss, bytes=value * mss, sack=sack, proof=proof)
 
 
 def late(value: int, mss: int = 536) -> Observation:
@@ -54,8 +54,13 @@ NONE, WIDE, SACK = *failed("no-data"), icw(10, mss=1460), icw(10, sack=True)
     ([icw(10), WIDE, icw(10)], "10", "B"),
     ([icw(10), WIDE], "10", "B"),
     ([late(10), late(10, 1460)], ">= 10", "L"),
-    ([late(10), late(10, 1460), SACK], "10", "A"),
-    ([late(10), SACK], "10", "B"),
+    # a bound supports what it distinguishes: a pause ends a flight at the same byte, a window after as many segments
+    ([late(10, 524), late(10, 1460), SACK], "10", "A"),
+    ([late(10), late(10, 1460), SACK], "10", "B"),
+    ([late(10), late(10), SACK], "10", "C"),
+    ([late(1, 524), late(1, 1460), icw(1, sack=True)], "1", "C"),
+    ([icw(10, "L", 1460, proof="short-end"), SACK], "10", "B"),
+    ([icw(2, "L", 530, proof="short-end"), icw(2, sack=True)], "2", "C"),
     ([late(9), SACK], "10", "C"),
     ([icw(10), NONE], "10", "C"),
     ([icw(10), icw(9), WIDE], "10", "C"),
@@ -157,9 +162,10 @@ def test_the_formula_of_windows_at_several_sizes_is_named(windows: dict[int, int
     assert verdict.grade == ("A" if len(windows) == 3 else "B")
 
 
-@pytest.mark.parametrize("trials", [{"icw": [icw(10), icw(10)]}, {"icw": [icw(10), icw(10, "L", 64)]}, {}])
-def test_one_size_and_bounds_ask_for_no_formula(trials: dict[str, list[Observation]]) -> None:
-    assert across(trials) is None
+# Sizes 12 bytes apart, and windows of one segment: a number of bytes explains them as well.
+@pytest.mark.parametrize("sizes", [[(10, 536), (10, 536)], [], [(10, 536), (10, 524)], [(1, 536), (1, 1460)]])
+def test_what_no_size_distinguishes_asks_for_no_formula(sizes: list[tuple[int, int]]) -> None:
+    assert across({"icw": [*(icw(n, mss=mss) for n, mss in sizes), icw(10, "L", 64)]}) is None
 
 
 SECONDS = ("synack_rto", "data_rto", "min_rto", "delayed_ack")

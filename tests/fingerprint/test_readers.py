@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hpack import Encoder
 
@@ -11,6 +13,8 @@ from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.schedule import copies, schedule_of, spans, whole
 from configtron.fingerprint.tls_versions import HelloAnswer, answer_of
 from configtron.model.nouns import ACK, SYN, Message, Observation, Packet, Segment, Session, Target, Trace
+from configtron.probe.h2_settings import h2_settings as ask_h2
+from configtron.probe.script import Read, Write
 
 TARGET = Target("site.example", "192.0.2.1")
 
@@ -70,6 +74,23 @@ def test_settings_may_come_again() -> None:
     assert found["h2_max_concurrent_streams"].value == 1
 
 
+def test_settings_may_come_with_the_first_answer() -> None:
+    """A client need not wait for them (RFC 9113 3.4); evidence says that the probe asked first."""
+    script, said = ask_h2(TARGET, "agent"), list[Message]()
+    next(script)
+    for at_s, answer, until_s in ((0.5, Session("TLSv1.3", "h2"), 2.5), (2.5, None, 8.5)):
+        write = script.send(answer)
+        assert isinstance(write, Write)
+        said.append(Message(at_s, "out", write.data))
+        assert script.send(said[-1]) == Read(until_s)
+    came = Message(2.6, "in", settings((3, 100)) + HEAD)
+    with pytest.raises(StopIteration, match="done"):
+        script.send(came)
+    for messages, late in (((*said, came), True), ((said[0], came, said[1]), None)):
+        found = h2_settings.infer(replace(tls(b""), messages=messages))[0]
+        assert (found.value, found.detail("after_request")) == (((3, 100),), late)
+
+
 @pytest.mark.parametrize(("before", "when"), [
     (b"", "first"), (settings(), "unanswered"), (settings() + HEAD, "answered"),
 ])  # fmt: skip
@@ -99,8 +120,9 @@ def test_lists_that_differ_in_grease_only_agree(streams: int, grade: str) -> Non
 
 def test_what_the_rfc_forbids_is_reported_and_marked() -> None:
     found = seen(settings((2, 1), (4, 1 << 31), (5, 16383), (3, 0)))
-    marked = {knob for knob, o in found.items() if o.detail("invalid")}
-    assert marked == {"h2_enable_push", "h2_initial_window_size", "h2_max_frame_size"}
+    marked = {knob: o.detail("invalid") for knob, o in found.items() if o.detail("invalid")}
+    each = dict.fromkeys(("h2_enable_push", "h2_initial_window_size", "h2_max_frame_size"), True)
+    assert marked == {"h2_settings": (2, 4, 5), **each}
     odd = seen(frame(4, b"\x00\x03\x00\x00\x00\x07\x00", stream=1))
     assert odd["h2_settings"].detail("malformed") and odd["h2_max_concurrent_streams"].value == 7
 

@@ -275,11 +275,8 @@ def test_the_verdict_follows_the_interval() -> None:
     assert agreement_fact({f"path {number}": other for number in range(8)}).verdict == ABSENT
     mixed = {f"path {number}": AS_STATED if number < 3 else other for number in range(5)}
     fact = agreement_fact(mixed)
-    assert (
-        fact.verdict == PARTLY
-        and fact.ours.startswith("Kendall's tau 0.20 [")
-        and "copa below cubic 3 of 5" in fact.words
-    )
+    assert fact.verdict == PARTLY and fact.ours.startswith("Kendall's tau 0.20 [")
+    assert "copa below cubic 3 of 5" in fact.words
 
 
 def test_the_study_compares_the_delays_of_its_single_flows() -> None:
@@ -294,7 +291,7 @@ def test_the_study_compares_the_delays_of_its_single_flows() -> None:
     ]
     assert delays(entries, 1)["pantheon:15"] == {"copa": 32.0, "cubic": 61.0}
     stated = facts(entries)[-1]
-    assert stated.verdict == HOLDS and stated.ours == "Kendall's tau 1.00 [1.00, 1.00]"
+    assert stated.verdict == PARTLY and stated.ours == "Kendall's tau 1.00 [1.00, 1.00]", "two paths show no spread"
 
 
 def test_without_a_stated_pair_nothing_is_claimed() -> None:

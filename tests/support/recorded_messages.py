@@ -27,6 +27,6 @@ def play_messages(script: StreamScript, trace: Trace) -> str:
         elif isinstance(command, Write | Hold):
             if following is None or (following.way, following.data) != ("out", command.data):
                 raise Diverged(f"{trace.id}: the script says {command.data!r}; the recording has {following}")
-            messages.pop(0)
+            answer = messages.pop(0)
         elif following is not None and following.way == "in" and following.at <= command.until:
             answer = messages.pop(0)

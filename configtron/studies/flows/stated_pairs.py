@@ -26,6 +26,8 @@ from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Fa
 # Delays nearer than this share are equal, as powers are.
 TIE = 0.01
 SAMPLES, SEED = 2000, 1
+# The interval of few paths that agree has no width: on fewer than this, all alike may be chance (2 * 0.5 ** 6 = 3 %).
+LEAST_PATHS = 6
 
 
 class StatedPair(NamedTuple):
@@ -74,7 +76,7 @@ def agreement_fact(delays: Delays, pairs: Sequence[StatedPair] = PUBLISHED) -> F
     if not taus:
         return Fact(claim, paper, "-", UNKNOWN, "no stated pair was measured")
     low, high = interval(taus)
-    verdict = HOLDS if low > 0 else PARTLY if fmean(taus) > 0 else ABSENT
+    verdict = HOLDS if low > 0 and len(taus) >= LEAST_PATHS else PARTLY if fmean(taus) > 0 else ABSENT
     met = [pair for pair in pairs if any(pair.less in row and pair.more in row for row in delays.values())]
     words = "; ".join(_by_paths(pair, delays) for pair in met)
     ours = f"Kendall's tau {fmean(taus):.2f} [{low:.2f}, {high:.2f}]"
