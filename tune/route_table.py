@@ -30,6 +30,8 @@ from typing import NamedTuple
 from configtron.model.errors import Refused
 from configtron.model.tuning import Rules
 
+# A prefix: IP version, address in network order, length.
+Parsed = tuple[int, bytes, int]
 # Profiles' numbers stay below the first offset; decimal, so that `ip route` shows them legibly.
 COPY, DEFAULT = 10_000, 20_000
 
@@ -250,7 +252,7 @@ class Overlay:
             self._made[id(way), name] = made
         return made
 
-    def of(self, prefix: str, parsed: tuple[int, bytes, int], name: str, source: str = "") -> tuple[RouteKey, RouteWay]:
+    def of(self, prefix: str, parsed: Parsed, name: str, source: str = "") -> tuple[RouteKey, RouteWay]:
         """Return the route of one prefix, for one of the main table's sources. Errors: `Refused`."""
         version, address, length = parsed
         way = self.main.leads(version, int.from_bytes(address, "big"), length, source)
@@ -258,7 +260,7 @@ class Overlay:
             raise Refused(f"{prefix}: its clients are not reached through the interface that was named")
         return RouteKey(version, address, length, self.profiles[name].number, source), self.covered(way, name)
 
-    def all(self, rules: Rules, parsed: Mapping[str, tuple[int, bytes, int]]) -> dict[RouteKey, RouteWay]:
+    def all(self, rules: Rules, parsed: Mapping[str, Parsed]) -> dict[RouteKey, RouteWay]:
         """Return every route that the rules need."""
         sources = self.main.sources
         routes = dict(self.of(prefix, parsed[prefix], name, source) for prefix, name in rules.prefixes.items()
@@ -271,9 +273,7 @@ class Overlay:
                 routes[RouteKey(version, bytes(bits(version) // 8), 0, number, source)] = way
         return routes
 
-    def _copies(
-        self, rules: Rules, parsed: Mapping[str, tuple[int, bytes, int]]
-    ) -> Iterator[tuple[RouteKey, RouteWay]]:
+    def _copies(self, rules: Rules, parsed: Mapping[str, Parsed]) -> Iterator[tuple[RouteKey, RouteWay]]:
         """Yield copies of the main table's routes that a wider route of ours would hide."""
         named = {parsed[prefix]: name for prefix, name in rules.prefixes.items()}
         lengths = {version: sorted({p[2] for p in named if p[0] == version}, reverse=True) for version in (4, 6)}
@@ -288,18 +288,18 @@ class Overlay:
                 yield key, self.covered(way, name)
 
 
-def cut(version: int, number: int, length: int) -> tuple[int, bytes, int]:
+def cut(version: int, number: int, length: int) -> Parsed:
     """Return the prefix of that length around an address."""
     width = bits(version)
     return version, (number >> (width - length) << (width - length)).to_bytes(width // 8, "big"), length
 
 
-def overlaid(main: MainTable, parsed: Iterable[tuple[int, bytes, int]]) -> bool:
+def overlaid(main: MainTable, parsed: Iterable[Parsed]) -> bool:
     """Return whether a prefix contains, or equals, a route of the main table: then other routes change with it."""
     return hold(parsed, (key[:3] for key, _ in main.routes))
 
 
-def hold(prefixes: Iterable[tuple[int, bytes, int]], others: Iterable[tuple[int, int, int]]) -> bool:
+def hold(prefixes: Iterable[Parsed], others: Iterable[tuple[int, int, int]]) -> bool:
     """Return whether one of the prefixes holds, or is, one of the others: (version, length, address as a number)."""
     changed = set(prefixes)
     lengths = {version: {p[2] for p in changed if p[0] == version} for version in (4, 6)}

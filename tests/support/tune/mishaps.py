@@ -241,7 +241,7 @@ def held_by_another(driver: EbpfDriver, before: str) -> Found:
     found["no process, nothing to say"] = driver.ask(WANTED).differences == ()
     with child(["unshare", "--net", "sleep", "60"]) as away:
         (Path(group) / "cgroup.procs").write_text(str(away.pid))
-        until(lambda: driver.ask(WANTED).differences)
+        until(lambda: bool(driver.ask(WANTED).differences))
         away.kill()
     found["reverted beside another"] = nothing_left()
     return found

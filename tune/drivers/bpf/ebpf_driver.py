@@ -179,8 +179,8 @@ class EbpfDriver:
 
     def ask(self, rules: Rules) -> Answers:
         """Return the other sock_ops programs of the group, and whether any of its processes is in the namespace."""
-        differences = tuple(pins.elsewhere(self.place)) if rules != Rules() else ()
-        return Answers(differences=differences, unasked=tuple(pins.neighbours(self.place)))
+        elsewhere = pins.elsewhere(self.place) if rules != Rules() else ()
+        return Answers(differences=tuple(elsewhere), unasked=tuple(pins.neighbours(self.place)))
 
     def listened(self) -> list[EbpfDriver]:
         """Return the driver for each choice of listeners that is pinned here, whichever journal knows of it or none.

@@ -46,10 +46,7 @@ REACHES: Mapping[str, Reach] = {metric.reach.knob: metric.reach for metric in ME
 # The number of prefixes that the driver looks up after a large change, as the kernel would for their clients.
 LOOKED_UP = 16
 
-IN_VRF = (
-    "a VRF looks up its own table first (ip rule: l3mdev): clients of servers in a VRF keep the untouched stack; "
-    "for those use the driver ebpf"
-)
+IN_VRF = "a VRF looks up its own table first (rule l3mdev): clients of servers in it are not tuned; for those use ebpf"
 log = logging.getLogger("configtron.tune")
 
 __all__ = ["REACHES", "REFUSED", "RouteDriver"]
