@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import shutil
 import subprocess
 import sys
@@ -11,20 +13,27 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from io import BufferedReader
 from subprocess import DEVNULL, PIPE
 from typing import IO, Any, Protocol, cast
 
 from configtron.model.errors import BadInput, Missing
 
-# First bytes of compressed files (RFC 1952; RFC 8878 3.1.1).
-GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+# First bytes of compressed files -> what reads them: gzip (RFC 1952), bzip2, xz; programs for zst (RFC 8878 3.1.1) and
+# both formats of lz4.
+MODULES: dict[bytes, Callable[[IO[bytes]], object]] = {
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file), b"BZh": bz2.BZ2File, b"\xfd7zXZ\0": lzma.LZMAFile,
+}  # fmt: skip
+ZSTD = b"\x28\xb5\x2f\xfd"
+PROGRAMS = {ZSTD: "zstd", b"\x04\x22\x4d\x18": "lz4", b"\x02\x21\x4c\x18": "lz4"}
+MAGICS = (*MODULES, *PROGRAMS)
 # The longest magic number.
-LOOK = 4
+LOOK = 6
 # Compressed bytes taken at a time: four of them may stand for 128 kB (RFC 8878 3.1.1.2), so 64 MB at most.
 COMPRESSED = 1 << 11
-# Compressed data ended, or was none, before the capture did.
-Broken = (EOFError, gzip.BadGzipFile, zlib.error)
+# Compressed data ended, or was none, before the capture did. An `OSError` of a decompressor has no number.
+Broken = (EOFError, OSError, zlib.error, lzma.LZMAError)
 
 
 class Readable(Protocol):
@@ -50,7 +59,9 @@ class CaptureSource:
             try:
                 # One read at a time: of several, an error in the last would take the others' bytes along.
                 count = self._stream.readinto1(into[got:])
-            except Broken:
+            except Broken as error:
+                if getattr(error, "errno", None) is not None:
+                    raise
                 count, self.broken = 0, "cut-compression"
             if not count:
                 self.ended = True
@@ -72,10 +83,11 @@ def opened(path: str) -> Iterator[CaptureSource]:
             magic = reader.peek(LOOK)[:LOOK]
         except OSError as error:
             raise BadInput(f"{path}: {error.strerror}") from error
-        if magic.startswith(GZIP):
-            yield CaptureSource(cast(Readable, gzip.GzipFile(fileobj=reader)))
-        elif magic == ZSTD:
-            with _zstd(reader) as source:
+        known = next((one for one in MAGICS if magic.startswith(one)), b"")
+        if known in MODULES:
+            yield CaptureSource(cast(Readable, MODULES[known](reader)))
+        elif known:
+            with _by_program(reader, PROGRAMS[known]) as source:
                 yield source
         else:
             yield CaptureSource(reader)
@@ -118,19 +130,18 @@ class _Zstd:
 
 
 @contextmanager
-def _zstd(reader: BufferedReader) -> Iterator[CaptureSource]:
+def _by_program(reader: BufferedReader, program: str) -> Iterator[CaptureSource]:
+    """Decompress by a program; zst by the module zstandard, if it is installed."""
     try:
-        import zstandard
+        module = import_module("zstandard") if program == "zstd" else None
     except ImportError:
         module = None
-    else:
-        module = zstandard
     if module is not None:
         yield CaptureSource(_Zstd(reader, module))
         return
-    if shutil.which("zstd") is None:
-        raise Missing("zst files need the module zstandard or the program zstd: apt-get install zstd")
-    with subprocess.Popen(["zstd", "-dcq"], stdin=PIPE, stdout=PIPE, stderr=DEVNULL) as child:
+    if shutil.which(program) is None:
+        raise Missing(f"the file is compressed with {program}, which is not installed: apt-get install {program}")
+    with subprocess.Popen([program, "-dcq"], stdin=PIPE, stdout=PIPE, stderr=DEVNULL) as child:
         assert child.stdin is not None and child.stdout is not None
         feeder = threading.Thread(target=_feed, args=(reader, child.stdin), daemon=True)
         feeder.start()

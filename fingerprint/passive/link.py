@@ -17,7 +17,7 @@ ETHERNET, NULL, RAW, LOOP, SLL, IPV4, IPV6, UPPER_PDU, SLL2 = 1, 0, 101, 108, 11
 # RAW has had other numbers, by operating system (DLT_RAW).
 RAWS = frozenset((RAW, 12, 14, IPV4, IPV6))
 ETHER_IP, ETHER_ARP = (0x0800, 0x86DD), 0x0806
-PPPOE = 0x8864
+PPPOE, PPPOE_CONTROL = 0x8864, 0x8863
 # Type of a tag -> its bytes: 802.1Q, 802.1ad, the numbers that QinQ had before; VN-tag, Cisco's metadata, 802.1BR's
 # E-tag. PPPoE is here because PPP's protocol number stands where a tag has the type of what follows.
 TAGS = {**dict.fromkeys((0x8100, 0x88A8, 0x9100, 0x9200), 4), 0x8926: 6, 0x8909: 8, 0x893F: 8, PPPOE: 8}
@@ -27,9 +27,12 @@ TAG_BYTES[list(TAGS)] = list(TAGS.values())
 TAGS_MOST = 8
 # PPP's numbers of IP; the bit that control protocols have; the bit of a number that is one byte long (RFC 1661 2).
 PPP_IP, PPP_CONTROL, PPP_SHORT = (0x0021, 0x0057), 0x8000, 0x0100
-# Other types of Ethernet that can hold no TCP: RARP, wake on LAN, slow protocols, 802.1X, LLDP, PPPoE's discovery, PTP,
-# connectivity faults, loopback tests.
-BARREN = (0x8035, 0x0842, 0x8809, 0x888E, 0x88CC, 0x8863, 0x88F7, 0x8902, 0x9000)
+# Other types of Ethernet that can hold no TCP -> counter.
+BARREN = {
+    ETHER_ARP: "arp", 0x8035: "rarp", 0x0842: "wake-on-lan", 0x8809: "slow-protocols", 0x888E: "802.1x", 0x88CC: "lldp",
+    PPPOE_CONTROL: "pppoe-control", 0x88F7: "ptp", 0x8902: "connectivity-faults", 0x9000: "loopback-test",
+    0x8892: "profinet", 0x88B8: "goose", 0x88BA: "sampled-values", 0x88A4: "ethercat", 0x8906: "fcoe", 0x8915: "roce",
+}  # fmt: skip
 # Bytes before IP of a frame that we do not know how to read.
 UNKNOWN = -2
 # Where the IP packet stands in frames whose header has one length; of the last two: OpenBSD's enc, Solaris' IPNET.
@@ -74,7 +77,7 @@ def _typed(frames: Frames, rows: Column | slice, field: int, header: int, counts
             number = kind[tagged[session]]
             control = (number & (PPP_CONTROL | PPP_SHORT)) == PPP_CONTROL
             kind[tagged[session]] = np.select(
-                [number == PPP_IP[0], number == PPP_IP[1], control], [*ETHER_IP, BARREN[0]], 0
+                [number == PPP_IP[0], number == PPP_IP[1], control], [*ETHER_IP, PPPOE_CONTROL], 0
             )
     ip = (kind == ETHER_IP[0]) | (kind == ETHER_IP[1])
     short = kept < at
@@ -84,10 +87,10 @@ def _typed(frames: Frames, rows: Column | slice, field: int, header: int, counts
     at[~ip] = UNKNOWN
     if not ip.all():
         other = ~ip & ~short
-        arp, barren = (other & np.isin(kind, kinds) for kinds in ((ETHER_ARP,), BARREN))
-        counts["arp"] += int(np.count_nonzero(arp))
-        counts["not-ip"] += int(np.count_nonzero(barren))
-        at[arp | barren] = -1
+        for number, many in zip(*np.unique(kind[other], return_counts=True), strict=True):
+            if name := BARREN.get(int(number)):
+                counts[name] += int(many)
+                at[other & (kind == number)] = -1
     at[short] = -1
     return at
 

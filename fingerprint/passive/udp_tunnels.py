@@ -21,7 +21,7 @@ from collections.abc import Callable
 import numpy as np
 
 from configtron.fingerprint.passive.columns import Column, Frames
-from configtron.fingerprint.passive.link import BARREN, ETHER_ARP, ETHER_IP, ETHERNET, RAW, TAGS, word_at
+from configtron.fingerprint.passive.link import BARREN, ETHER_IP, ETHERNET, RAW, TAGS, word_at
 
 PPP, ETHER_MPLS, ETHER_BRIDGED = 9, (0x8847, 0x8848), 0x6558
 # Bytes of UDP's header and of the tunnel's behind it that are looked at.
@@ -31,7 +31,7 @@ EXTENSIONS_MOST = 4
 # Types that an Ethernet frame within may have; below 0x0600 is the length of LLC, whose header has three bytes.
 IS_ETHER_TYPE = np.zeros(1 << 16, bool)
 IS_ETHER_TYPE[3:0x0600] = True
-IS_ETHER_TYPE[[*ETHER_IP, ETHER_ARP, *BARREN, *TAGS, *ETHER_MPLS]] = True
+IS_ETHER_TYPE[[*ETHER_IP, *BARREN, *TAGS, *ETHER_MPLS]] = True
 
 # Each takes the payload's first bytes, byte k of all packets in row k, and gives (does the header make sense, its
 # bytes, the link type of what follows).
@@ -85,7 +85,8 @@ TUNNELS: dict[str, tuple[tuple[int, ...], Callable[[Column], Header]]] = {
 # Encrypted; the port alone tells.
 CLOSED = {"quic": (443,), "wireguard": (51820,), "openvpn": (1194,), "esp": (4500,)}
 BARE = "ip-in-udp"
-NAMES = (BARE, *TUNNELS, *CLOSED)
+OPENED = (BARE, *TUNNELS)
+NAMES = (*OPENED, *CLOSED)
 KIND_BY_PORT = np.zeros(1 << 16, np.uint8)
 for _name, _ports in (*((name, ports) for name, (ports, _) in TUNNELS.items()), *CLOSED.items()):
     KIND_BY_PORT[list(_ports)] = NAMES.index(_name)

@@ -19,6 +19,7 @@ from configtron.fingerprint.passive.connection_report import ConnectionReport, C
 from configtron.fingerprint.passive.gathering import ALWAYS, MOST, NOT_READ, Batch, Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.traces import DecryptedMessage
+from configtron.fingerprint.passive.udp_tunnels import OPENED
 from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput, Missing, file_errors
 from configtron.model.records import Json
@@ -31,6 +32,34 @@ UNREAD = ("cut-file", "malformed-record", "cut-compression", BAD_TIME)
 # Enough for the first packet of a capture.
 LOOK_BYTES = 1 << 16
 Lacks = Callable[[ModuleNotFoundError], object]
+# Counts of frames that something was found in, beside the totals.
+FOUND = frozenset(
+    (
+        "frames",
+        "tcp",
+        "connections",
+        "dissected",
+        "longer-than-frame",
+        "out-of-order",
+        "out-of-order-us",
+        "clock-step",
+        *OPENED,
+    )
+)
+_SEALED = "is encrypted; capture where it is not: on the tunnel's own interface, or behind its end"
+# Link types that are not read.
+_LINKS = {
+    143: "DOCSIS", 187: "Bluetooth", 189: "USB", 195: "802.15.4", 197: "ERF", 201: "Bluetooth", 220: "USB", 227: "CAN",
+    230: "802.15.4", 249: "USB", 253: "netlink", 254: "Bluetooth",
+}  # fmt: skip
+# What a counter's frames are, and what to do.
+REMEDIES = {
+    "quic": "QUIC (UDP port 443) is encrypted, and no TCP; it is not read", "esp": f"IPsec {_SEALED}",
+    "wireguard": f"WireGuard (UDP port 51820) {_SEALED}", "openvpn": f"OpenVPN (UDP port 1194) {_SEALED}",
+    "macsec": f"MACsec {_SEALED}", "fragment": "IP fragments are not put together",
+    **{f"link-type-{link}": f"{name} is not read; capture Ethernet or IP" for link, name in _LINKS.items()},
+    **dict.fromkeys(("link-type-105", "link-type-127"), "802.11 is encrypted; capture on the host, or on Ethernet"),
+}  # fmt: skip
 
 
 class CaptureReading:
@@ -88,13 +117,17 @@ class CaptureReading:
         return not (self._gathering.unread or any(self.counts[name] for name in UNREAD))
 
     def warnings(self) -> list[str]:
-        """Return why TLS keys were not used, and which frames were not read, a sentence each."""
+        """Return why TLS keys were not used, which frames were not read, and what to do, a sentence each."""
         found = [self._keys.unused] if self._keys.unused else []
+        kinds = sorted(name.removeprefix("unread-") for name in self.counts if name.startswith(NOT_READ))
         if unread := self._gathering.unread:
-            kinds = sorted(name.removeprefix("unread-") for name in self.counts if name.startswith(NOT_READ))
             cost = f"{unread} frames were not read ({', '.join(kinds)}), so no connection counts as whole"
             found.append(f"{cost}; {self._dissect.missing}" if self._dissect.missing else cost)
-        return found
+        rest = {name: many for name, many in self.counts.items() if name not in FOUND and many}
+        if rest and not unread and not self.counts["tcp"]:
+            kinds.append(max(rest, key=lambda name: rest[name]))
+            found.append(f"no TCP: {rest[kinds[-1]]} of {self.counts['frames']} frames are {kinds[-1]}")
+        return found + [f"{kind}: {REMEDIES[kind]}" for kind in dict.fromkeys(kinds) if kind in REMEDIES]
 
 
 def connection_forms(path: str, lacks: Lacks = str) -> list[dict[str, Json]]:

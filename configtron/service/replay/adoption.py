@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import cast
 
+from configtron.fingerprint.capture.source import LOOK
 from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput
 from configtron.model.records import Json, canonical
@@ -49,7 +50,7 @@ def captures_in(folder: Path) -> list[Path]:
 
     def begins(path: Path) -> bool:
         with path.open("rb") as file:
-            return is_capture(file.read(4))
+            return is_capture(file.read(LOOK))
 
     return sorted(path for path in folder.rglob("*") if path.is_file() and begins(path))
 
@@ -139,7 +140,7 @@ def adopt_in(files: Sequence[Path], lacks: Lacks = str) -> tuple[list[str], bool
     check_text("files", list(files))
     found = [path for file in files for path in (captures_in(file) if file.is_dir() else [file])]
     if not found:
-        raise BadInput("nothing to adopt: name captures (pcap, pcapng, also gz or zst), or folders of them")
+        raise BadInput("nothing to adopt: name captures (pcap, pcapng, also compressed), or folders of them")
     written = adopt(found, lacks)
     kept = [
         f"kept as what is expected: {path} ({count} connection{'' if count == 1 else 's'})"

@@ -9,16 +9,16 @@ fast as the last link is, and shows nothing): what the path carried, a lower bou
 from __future__ import annotations
 
 from configtron.fingerprint.capture.dissect import Dissector
+from configtron.fingerprint.capture.source import MAGICS as COMPRESSED_MAGICS
 from configtron.fingerprint.features import AddressFacts
 from configtron.fingerprint.passive.connection_report import ConnectionReport, report_connections
 from configtron.fingerprint.passive.local import lost, sighted
 from configtron.model.nouns import Context
 from configtron.service.capture.reading import batches_of, gathering_of
 
-# How files begin: pcap in either order of bytes, in micro- and nanoseconds; pcapng; gzip; Zstandard.
-MAGIC = tuple(
-    bytes.fromhex(word) for word in ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "0a0d0d0a", "1f8b", "28b52ffd")
-)
+# How files begin: pcap in either order of bytes, in micro- and nanoseconds; pcapng; compressed files.
+WORDS = ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "0a0d0d0a")
+MAGIC = (*map(bytes.fromhex, WORDS), *COMPRESSED_MAGICS)
 
 
 def is_capture(data: bytes) -> bool:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import shutil
 import struct
 import subprocess
@@ -24,7 +26,7 @@ from configtron.fingerprint.capture.source import CaptureSource, opened
 from configtron.fingerprint.passive.columns import Pairs, Rows, joined
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
-from configtron.model.errors import BadInput
+from configtron.model.errors import BadInput, Missing
 from tests.support import capture_bytes as write
 
 TALK = [*write.conversation(4), *write.conversation(6, port=40001, start_ns=write.START_NS + 10**9)]
@@ -182,6 +184,13 @@ def compressed(data: bytes) -> dict[str, bytes]:
         "gz in two members": gzip.compress(data[:half]) + gzip.compress(data[half:]),
         "zst": zstandard.compress(data),
         "zst in two frames": zstandard.compress(data[:half]) + zstandard.compress(data[half:]),
+        "xz in two streams": lzma.compress(data[:half]) + lzma.compress(data[half:]),
+        "bz2 in two streams": bz2.compress(data[:half]) + bz2.compress(data[half:]),
+        **{
+            f"lz4 {' '.join(words)}": subprocess.run(["lz4", "-qc", *words], input=data, stdout=subprocess.PIPE).stdout
+            for words in (["-B4"], ["-l"])
+            if shutil.which("lz4")
+        },
     }
 
 
@@ -206,7 +215,7 @@ def test_compressed_files(program: bool, tmp_path: Path, monkeypatch: pytest.Mon
         rows, counts = read_file(str(path))
         assert same(rows, PLAIN), name
         path.write_bytes(data[: len(data) - 9])
-        if name == "zst":
+        if name == "zst" or name.startswith("lz4"):
             # its one frame cannot be checked, so nothing of it is believed
             with pytest.raises(BadInput, match="its compression is broken"):
                 read_file(str(path))
@@ -216,11 +225,14 @@ def test_compressed_files(program: bool, tmp_path: Path, monkeypatch: pytest.Mon
         assert rows.size <= len(TALK) and rows.size == counts["frames"], name
 
 
-def test_without_any_zstd_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "x").write_bytes(compressed(b"x")["zst"])
+@pytest.mark.parametrize(("data", "program"), [(b"\x28\xb5\x2f\xfd", "zstd"), (b"\x04\x22\x4d\x18", "lz4")])
+def test_without_the_program_it_is_named(
+    data: bytes, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x").write_bytes(data)
     monkeypatch.setitem(sys.modules, "zstandard", None)
     monkeypatch.setattr(source_module.shutil, "which", lambda _: None)
-    with pytest.raises(Exception, match="apt-get install zstd"), opened(str(tmp_path / "x")):
+    with pytest.raises(Missing, match=f"apt-get install {program}"), opened(str(tmp_path / "x")):
         pass
 
 

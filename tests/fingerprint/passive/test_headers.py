@@ -169,7 +169,7 @@ NO_ROWS = {
     "cut-header in IP": (101, FOUR),
     "cut-header in Ethernet": (1, bytes(13)),
     "arp": (1, bytes(12) + b"\x08\x06" + bytes(30)),
-    "not-ip": (1, bytes(12) + b"\x88\xcc" + bytes(30)),
+    "lldp": (1, bytes(12) + b"\x88\xcc" + bytes(30)),
     "plaintext": (252, bytes(30)),
     "link-type-105": (105, bytes(30)),
 }

@@ -220,7 +220,7 @@ SYN = TALK[0][1]
     ("icmp", udp(VXLAN + whole_frame(four(b"\x0b" + bytes(7) + SYN, 1)), 4789)),
     # An error quotes the packet that it is about; PPP's control packets are none of IP.
     ("icmp", ether(LAST + four(b"\x0b" + bytes(7) + SYN, 1), b"\x88\x47")),
-    ("not-ip", ether(b"\x11\0\0\1\0\x0a\xc0\x21\x09\1\0\x08abcd", b"\x88\x64")),
+    ("pppoe-control", ether(b"\x11\0\0\1\0\x0a\xc0\x21\x09\1\0\x08abcd", b"\x88\x64")),
 ])  # fmt: skip
 def test_what_is_no_tunnel_is_counted_as_what_it_is(name: str, frame: bytes) -> None:
     link = ETHERNET if frame.startswith(MACS) else 101
