@@ -146,7 +146,10 @@ class ClassCells:
         return self.recent_[-len(seen) :]
 
     def _evolved(self, now: OutcomeColumns, updates: int) -> Classes:
-        """Return the classes after the cut or split that is due: cut twice, split whenever they diverge."""
+        """Return the classes after the cut or split that is due: cut twice, split whenever they diverge. A class of
+        everyone stays: nothing is known to part it by."""
+        if self.classes_.everyone:
+            return self.classes_
         now = replace(now, point=self.classes_.filled(now.network, now.point))
         part_at = min(self.part_at * (1 + self.parted_), self.window)
         if self.part_at and self.parted_ < CUTS and len(now) >= part_at:

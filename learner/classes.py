@@ -8,7 +8,8 @@ Method     k-means over (ln bandwidth, ln round trip, ln loss), each scaled by i
            takes the mean of its class's members, until that moves no member (k-POD).
 Stop when  no larger k is allowed or the spread is within its bound.
 Reads as   centroids and scales; a client is of the class whose centroid is nearest (`configtron/model/nearest.py`).
-Fails as   class -1 for a client with unknown bandwidth, round trip or loss; `BadInput` for no points at all.
+Fails as   class -1 for a client with unknown bandwidth, round trip or loss. Where none has all three there is one
+           class, of every client (`Classes.everyone`).
 Differs    CT bounds the spread by "one standard deviation of the mean" without its unit: here of ln(ms), the site's
            mean removed, against the standard deviation of repeated loads. Then members differ no more than one
            member differs from itself.
@@ -24,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from configtron.learner.columns import Codes, Contexts, Floats, conditions_of
+from configtron.learner.features import CENTRE_LN
 from configtron.learner.state import keep
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Axis, NetworkClass
@@ -43,6 +45,8 @@ FEW = 64
 LEAST_SCALE_LN = 0.1
 # Numbers of classes that the one-sigma rule tries: up to some 150 outcomes a class of the ten thousand it is given.
 ALLOWED_K = (4, 6, 8, 12, 16, 20, 24, 32, 48, 64)
+# Why there is one class where no client has all three coordinates.
+NO_CONTEXTS = "no network contexts: one class"
 # Contexts of a device from which classes are made for it alone: some ten a class.
 LEAST_OF_DEVICE = 200
 
@@ -68,9 +72,16 @@ class Classes:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def everyone(self) -> bool:
+        """Return whether one class holds every client, because no network was known: it is infinitely wide."""
+        return bool(np.isinf(self.scale).all())
+
     def points(self, contexts: Contexts) -> Floats:
-        """Return (n, 3 + axes): where these classes see contexts; NaN where a feature is unknown."""
-        return points_of(contexts, self.axes)
+        """Return (n, 3 + axes): where these classes see contexts; NaN where a feature is unknown, and for a class of
+        everyone its middle."""
+        found = points_of(contexts, self.axes)
+        return np.where(np.isnan(found), self.centroid, found) if self.everyone else found
 
     def filled(self, network: Codes, points: Floats) -> Floats:
         """Return (n, 3 + axes) points; unknown coordinates beyond the first three are the centroid's."""
@@ -157,16 +168,14 @@ def points_of(contexts: Contexts, axes: tuple[Axis, ...]) -> Floats:
 
 
 def fit(points: Floats, k: int, rng: np.random.Generator, axes: tuple[Axis, ...] = ()) -> Classes:
-    """Return k classes (fewer, if there are fewer distinct points), by bandwidth, slowest first. points (n, 3 +
-    axes)."""
+    """Return k classes (fewer, if there are fewer distinct points), by bandwidth, slowest first; one of everyone if no
+    point is known. points (n, 3 + axes)."""
     from sklearn.cluster import KMeans
 
     known = points[~np.isnan(points[:, :BASE]).any(axis=1)]
     if not len(known):
-        raise BadInput(
-            "network classes need a client with bandwidth, round trip and loss, and no outcome has all three; log them"
-            " (bandwidth_kbps, rtt_ms, loss), or import the outcomes with contexts (docs/learn.md)"
-        )
+        centroid, count = np.array([[*CENTRE_LN, *np.zeros(len(axes))]]), np.array([float(len(points))])
+        return Classes(("nc0",), centroid, np.full_like(centroid, np.inf), count, np.zeros(1), axes=axes)
     if axes:
         known, missing = _with_medians(known)
     low, high = np.percentile(known, (25, 75), axis=0)

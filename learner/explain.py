@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from configtron.learner.class_cells import classed, has_classes
+from configtron.learner.classes import NO_CONTEXTS
 from configtron.learner.columns import ARMS, contexts_of
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.nearest import point
@@ -42,7 +43,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """class_id "" and reason: nothing known about the client. distance, runner_up: to its class and to the next,
+    """reason: why it has no class, or the only one; "" for none. distance, runner_up: to its class and to the next,
     scaled."""
 
     class_id: str
@@ -72,7 +73,8 @@ def explain(policy: TablePolicy, context: Context) -> Explanation:
     second = near[1] if len(near) > 1 else (None, "")
     loads = int(policy.cells.tally_.count[row].sum()) if policy.LEARNS else 0
     effects = _effects(policy, row) if policy.LEARNS else ()
-    return Explanation(name, "", near[0][0] if near else None, second[1], second[0], loads, choices, effects)
+    why = NO_CONTEXTS if classed(policy).classes_.everyone else ""
+    return Explanation(name, why, near[0][0] if near else None, second[1], second[0], loads, choices, effects)
 
 
 def _choices(policy: TablePolicy, row: int) -> tuple[Choice, ...]:

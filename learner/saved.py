@@ -88,9 +88,11 @@ def recipe_of(text: str) -> Recipe:
 
 
 def features_in(text: str) -> tuple[str, ...]:
-    """Return the features of that recipe's network classes, by name. Errors: `BadInput`."""
-    axes = recipe_of(text).classes.axes
-    return tuple(dict.fromkeys(("bandwidth_kbps", "rtt_ms", "loss", *(name for name, _ in axes))))
+    """Return the features of that recipe's network classes, by name; none of a class of everyone. Errors:
+    `BadInput`."""
+    classes = recipe_of(text).classes
+    base = () if classes.everyone else ("bandwidth_kbps", "rtt_ms", "loss")
+    return tuple(dict.fromkeys((*base, *(name for name, _ in classes.axes))))
 
 
 def state_of(policy: TablePolicy, watch: Watch | None) -> str:

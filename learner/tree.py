@@ -5,7 +5,7 @@ Question   Which configuration does a client's bandwidth, round trip, loss and s
 Method     CART, entropy, on (ln kbit/s, ln ms, ln(loss + floor), one column per site); the label is a configuration.
 Stop when  a leaf would hold fewer than `least_leaf` sessions, or is pure.
 Reads as   a leaf per client, a configuration and its share per leaf; rules in words by `rules`.
-Fails as   `BadInput` for no sessions.
+Fails as   nothing; without a client whose network is known, sites alone decide.
 Differs    CT states "80 as the minimum number of leaf nodes": read as at least 80 samples in a leaf. scikit-learn's own
            `predict` is not used: with hundreds of labels it spends its time on probabilities that are not used.
 Source     Breiman et al. 1984; CT section 5.
@@ -19,7 +19,6 @@ import numpy as np
 
 from configtron.learner.columns import Codes, Floats
 from configtron.learner.state import keep
-from configtron.model.errors import BadInput
 from configtron.model.nearest import LOSS_FLOOR
 
 # CT section 5.
@@ -99,12 +98,12 @@ def grow(
     least_split: int = LEAST_SPLIT,
     seed: int = 0,
 ) -> Tree:
-    """Return a tree for clients with unknown features left out. Errors: `BadInput` for no clients."""
+    """Return a tree, clients with unknown features left out; over sites alone where none has all. There is a client."""
     from sklearn.tree import DecisionTreeClassifier
 
     known = ~np.isnan(columns).any(axis=1)
     if not known.any():
-        raise BadInput("a decision tree needs at least one session with bandwidth, round trip and loss")
+        columns, known = np.nan_to_num(columns), ~known
     least = max(1, min(least_leaf, int(known.sum())))
     cart = DecisionTreeClassifier(
         criterion="entropy", min_samples_split=least_split, min_samples_leaf=least, random_state=seed

@@ -48,7 +48,7 @@ def iproute2(draft: Draft, version: int) -> Iterator[str]:
     for key in sorted(routes, key=lambda key: (bool(_gateway(routes[key])), key)):
         way = routes[key]
         place = f"table {draft.table} proto {hand(key, way)} metric {key.metric}"
-        head = ["route replace", _kind(way), _prefix(key), place]
+        head = ["route replace", _kind(way), _prefix(key), f"from {key.source}" if key.source else "", place]
         yield " ".join(filter(None, [*head, *_way(way, draft), *_metrics(way), *_hops(way, draft)]))
     if version == 4:
         for key in draft.notes:
@@ -133,6 +133,8 @@ def _rules(draft: Draft, version: int, lengths: Iterable[int]) -> Iterator[str]:
 def _section(key: RouteKey, way: RouteWay, draft: Draft) -> Iterator[str]:
     yield from ("[Route]", f"Destination={_prefix(key)}", f"Table={draft.table}", f"Metric={key.metric}")
     yield f"Protocol={hand(key, way)}"
+    if key.source:
+        yield f"Source={key.source}"
     if way.kind != "unicast":
         yield f"Type={way.kind}"
     if way.source:

@@ -11,6 +11,8 @@ Rules      A route of the main table that is longer than ours must win, also one
            no copy. So our table is not looked up once, but once for each length of prefix in it, the longest first, and
            before each time the main table for anything longer (`lookups`). The kernel's `suppress_prefixlength` makes
            a lookup reject routes that are not long enough.
+Sources    A route of the main table for packets from some prefix only (`default from P via G`) is one more key: each
+           prefix of ours gets a route for each source that the main table names, with the way that it has there.
 Number     A route's metric (its order among equals) identifies its profile: the profile's number, plus COPY for a
            copy of a main table's route, plus DEFAULT for a route of the default profile. So no prefix has two equal
            ones, and the kernel takes the lowest: a rule before a copy before the default.
@@ -22,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import ip_network
+from ipaddress import IPv6Network, ip_network
 from typing import NamedTuple
 
 from configtron.model.errors import Refused
@@ -40,6 +42,10 @@ BY_SERVICE = (
     "the main table has routes by type of service (ip route show tos all), which this driver would override; "
     "use another: configtron tune doctor"
 )
+
+# A lookup skips a destination that has routes by source and none for this one, also if it has a route for all sources
+# (`::/0` alone is found then: fib6_node_lookup_1 of linux/net/ipv6/ip6_fib.c). So ours has one for each half.
+EVERY_SOURCE = ("::/1", "8000::/1")
 
 # IPv6 knows link-local and multicast destinations by their interface: the main table's business, always.
 BY_INTERFACE = ("fe80::/10", "ff00::/8")
@@ -65,17 +71,27 @@ class RouteWay(NamedTuple):
     scope: int = 0
     metrics: tuple[tuple[int, int | str], ...] = ()
 
+    def equals(self, other: RouteWay) -> bool:
+        """Return whether both are one way: a lookup of IPv6 lists first the hop that it chose."""
+        return sorted(self.hops) == sorted(other.hops) and self._replace(hops=()) == other._replace(hops=())
+
 
 THROW = RouteWay("throw")
 
 
 class RouteKey(NamedTuple):
-    """Which route: IP version, address in network order, prefix length, metric."""
+    """Which route: IP version, address in network order, prefix length, metric; the prefix of the packets' source, as
+    text, "" for all (IPv6 alone: `default from PREFIX`)."""
 
     version: int
     address: bytes
     length: int
     metric: int
+    source: str = ""
+
+    def follows(self) -> bool:
+        """Return whether the route comes and goes with the main table: a copy, or one for some sources."""
+        return bool(self.source) or COPY <= self.metric < DEFAULT
 
 
 class RouteArguments(NamedTuple):
@@ -87,6 +103,7 @@ class RouteArguments(NamedTuple):
     metric: int
     way: RouteWay
     tos: int = 0
+    source: str = ""
 
 
 class RouteLookup(NamedTuple):
@@ -140,34 +157,51 @@ class MainTable:
     def __init__(self, given: Iterable[RouteArguments], interface: int = 0) -> None:
         """Read the main table's routes. With `interface`, routes by another one are not covered. Errors: `Refused`."""
         self.interface = interface
-        best: dict[tuple[int, int, int], RouteArguments] = {}
+        best: dict[tuple[int, int, int, str], RouteArguments] = {}
         for route in (*given, *(_by_interface(prefix) for prefix in BY_INTERFACE)):
-            at = (route.version, route.length, int.from_bytes(route.address, "big"))
+            at = (route.version, route.length, int.from_bytes(route.address, "big"), route.source)
             if _inside_those(route):
                 continue
             if route.tos:
                 raise Refused(BY_SERVICE)
             if at not in best or route.metric < best[at].metric:
                 best[at] = route
-        self.routes = [(key, self._ours(route)) for key, route in best.items()]
-        self._tables: dict[int, dict[int, dict[int, RouteWay]]] = {4: {}, 6: {}}
-        for (version, length, number), way in self.routes:
-            self._tables[version].setdefault(length, {})[number >> (bits(version) - length)] = way
+        hidden = {at[:3] for at in best if at[1] and at[3]}
+        self.routes = [(at, self._ours(route)) for at, route in best.items() if at[3] or at[:3] not in hidden]
+        # Each source prefix with those around it, the longest first: the kernel takes the longest of a destination.
+        found = {source for *_, source in best if source}
+        named = sorted({"", *found, *(EVERY_SOURCE if found else ())}, key=source_bits, reverse=True)
+        self._around = {one: [each for each in named if _within(one, each)] for one in named}
+        self.sources = {4: [""], 6: named}
+        self._tables: dict[int, dict[int, dict[tuple[int, str], RouteWay]]] = {4: {}, 6: {}}
+        for (version, length, number, source), way in self.routes:
+            self._tables[version].setdefault(length, {})[number >> (bits(version) - length), source] = way
         self._lengths = {version: sorted(table, reverse=True) for version, table in self._tables.items()}
 
     def _ours(self, route: RouteArguments) -> RouteWay:
         elsewhere = self.interface and any(hop.interface != self.interface for hop in route.way.hops)
         return THROW if elsewhere else route.way
 
-    def leads(self, version: int, number: int, length: int) -> RouteWay | None:
-        """Return the way to a prefix, by the longest route that holds all of it; None where there is none."""
+    def leads(self, version: int, number: int, length: int, source: str = "") -> RouteWay | None:
+        """Return the way to a prefix, for packets from one of `sources`, by the longest route that holds all of it;
+        None where there is none."""
         width, tables = bits(version), self._tables[version]
         for shorter in self._lengths[version]:
             if shorter <= length:
-                way = tables[shorter].get(number >> (width - shorter))
-                if way is not None:
-                    return way
+                for around in self._around[source]:
+                    way = tables[shorter].get((number >> (width - shorter), around))
+                    if way is not None:
+                        return way
         return None
+
+
+def source_bits(source: str) -> int:
+    """Return the length of a source prefix as a route's key has it."""
+    return int(source.partition("/")[2] or 0)
+
+
+def _within(source: str, other: str) -> bool:
+    return not other or bool(source) and IPv6Network(source).subnet_of(IPv6Network(other))
 
 
 def bits(version: int) -> int:
@@ -216,23 +250,25 @@ class Overlay:
             self._made[id(way), name] = made
         return made
 
-    def of(self, prefix: str, parsed: tuple[int, bytes, int], name: str) -> tuple[RouteKey, RouteWay]:
-        """Return the route of one prefix. Errors: `Refused`."""
+    def of(self, prefix: str, parsed: tuple[int, bytes, int], name: str, source: str = "") -> tuple[RouteKey, RouteWay]:
+        """Return the route of one prefix, for one of the main table's sources. Errors: `Refused`."""
         version, address, length = parsed
-        way = self.main.leads(version, int.from_bytes(address, "big"), length)
+        way = self.main.leads(version, int.from_bytes(address, "big"), length, source)
         if way is THROW and self.main.interface:
             raise Refused(f"{prefix}: its clients are not reached through the interface that was named")
-        return RouteKey(version, address, length, self.profiles[name].number), self.covered(way, name)
+        return RouteKey(version, address, length, self.profiles[name].number, source), self.covered(way, name)
 
     def all(self, rules: Rules, parsed: Mapping[str, tuple[int, bytes, int]]) -> dict[RouteKey, RouteWay]:
         """Return every route that the rules need."""
-        routes = dict(self.of(prefix, parsed[prefix], name) for prefix, name in rules.prefixes.items())
+        sources = self.main.sources
+        routes = dict(self.of(prefix, parsed[prefix], name, source) for prefix, name in rules.prefixes.items()
+                      for source in sources[parsed[prefix][0]])  # fmt: skip
         routes.update(self._copies(rules, parsed))
         if rules.default:
             number = DEFAULT + self.profiles[rules.default].number
-            for version in (4, 6):
-                way = self.covered(self.main.leads(version, 0, 0), rules.default)
-                routes[RouteKey(version, bytes(bits(version) // 8), 0, number)] = way
+            for version, source in ((each, source) for each in (4, 6) for source in sources[each]):
+                way = self.covered(self.main.leads(version, 0, 0, source), rules.default)
+                routes[RouteKey(version, bytes(bits(version) // 8), 0, number, source)] = way
         return routes
 
     def _copies(
@@ -241,14 +277,14 @@ class Overlay:
         """Yield copies of the main table's routes that a wider route of ours would hide."""
         named = {parsed[prefix]: name for prefix, name in rules.prefixes.items()}
         lengths = {version: sorted({p[2] for p in named if p[0] == version}, reverse=True) for version in (4, 6)}
-        for (version, length, number), way in self.main.routes:
+        for (version, length, number, source), way in self.main.routes:
             size = bits(version) // 8
             if length == 0 or (version, number.to_bytes(size, "big"), length) in named:
                 continue
             around = (cut(version, number, shorter) for shorter in lengths[version] if shorter < length)
             name = next((named[key] for key in around if key in named), rules.default)
             if name:
-                key = RouteKey(version, number.to_bytes(size, "big"), length, COPY + self.profiles[name].number)
+                key = RouteKey(version, number.to_bytes(size, "big"), length, COPY + self.profiles[name].number, source)
                 yield key, self.covered(way, name)
 
 
@@ -260,7 +296,7 @@ def cut(version: int, number: int, length: int) -> tuple[int, bytes, int]:
 
 def overlaid(main: MainTable, parsed: Iterable[tuple[int, bytes, int]]) -> bool:
     """Return whether a prefix contains, or equals, a route of the main table: then other routes change with it."""
-    return hold(parsed, (key for key, _ in main.routes))
+    return hold(parsed, (key[:3] for key, _ in main.routes))
 
 
 def hold(prefixes: Iterable[tuple[int, bytes, int]], others: Iterable[tuple[int, int, int]]) -> bool:

@@ -16,8 +16,20 @@ from configtron.model.errors import BadInput
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 FORMATS = ("table", "jsonl", "csv")
-FILE = click.Path(path_type=Path, dir_okay=False)
-INPUT_FILE = click.Path(path_type=Path, dir_okay=False, exists=True)
+
+
+class NamedPath(click.Path):
+    """A path that has a name: the empty one would be the folder itself."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path; an empty name is refused."""
+        if not value:
+            self.fail("the name is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE = NamedPath(path_type=Path, dir_okay=False)
+INPUT_FILE = NamedPath(path_type=Path, dir_okay=False, exists=True)
 
 
 class Finite(click.FloatRange):
@@ -61,7 +73,7 @@ def format_option(*forms: str, text: str = "Form of the answer.") -> Decorator:
 
 
 # The file that results go to; the same, and their form.
-output_option = click.option("-o", "--output-file", default="-", type=click.Path(dir_okay=False),
+output_option = click.option("-o", "--output-file", default="-", type=NamedPath(dir_okay=False),
                              help="Write here; - is stdout.")  # fmt: skip
 form_options = with_options(format_option(), output_option)
 span_option = click.option("--for", "span_s", type=SPAN, metavar="SECONDS",

@@ -11,7 +11,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
@@ -42,6 +42,10 @@ SHARES = ("loss", "delivery_share")
 OF_DECISION = ("arm", "class", "propensity", "expected_ms")
 # Numbers of networks have 32 bits (RFC 6793); the store's integers 63 and a sign, enough nanoseconds for the year 2262.
 MOST_ASN, MOST_NS = 2**32 - 1, 2**63 - 1
+# The units in which programs write dates, by the size of the number: a unit's dates begin in 1973, ns. Smaller numbers
+# are seconds.
+FIRST_NS = 10**17
+EPOCHS = ((1e17, 1), (1e14, 10**3), (1e11, 10**6))
 # Characters of a word: more than any website's name or prefix has. And of a strange value that is shown.
 LONGEST, SHOWN = 1024, 60
 # The spelling of an address or a prefix: digits and points, or hexadecimal digits and colons, a zone or a length;
@@ -62,8 +66,12 @@ def outcomes(lines: Iterable[tuple[int, str]], source: str, reading: Reading) ->
     at, first = next(numbered, (0, ""))
     if not at:
         return
-    json_lines = first.lstrip().startswith("{")
-    forms = objects(chain([(at, first)], numbered), reading) if json_lines else _csv(first, at, numbered, reading)
+    if first.lstrip().startswith("{"):
+        forms = objects(chain([(at, first)], numbered), reading)
+    else:
+        where = f"{reading.name}, line {at}"
+        columns = _columns(columns_of(first, where), where)
+        forms = ((number, _form(row)) for number, row in csv_rows(columns, at, numbered, reading))
     for number, form in forms:
         try:
             yield outcome_of(form, source)
@@ -85,21 +93,25 @@ def objects(lines: Iterable[tuple[int, str]], reading: Reading) -> Iterator[tupl
             reading.refuse(number, "not an object")
 
 
-def _csv(header: str, at: int, lines: Iterable[tuple[int, str]], reading: Reading
-         ) -> Iterator[tuple[int, dict[str, Any]]]:  # fmt: skip
+def columns_of(header: str, where: str) -> list[str]:
+    """Return the words of a CSV's header. Errors: `BadInput`."""
+    try:
+        return next(csv.reader([header]))
+    except csv.Error as error:
+        raise BadInput(f"{where}: not CSV ({error})") from error
+
+
+def csv_rows(columns: list[str], at: int, lines: Iterable[tuple[int, str]], reading: Reading
+             ) -> Iterator[tuple[int, dict[str, str]]]:  # fmt: skip
+    """Yield the row of each line by its columns, without empty cells; refuse a line that is none. at: the header's."""
     reached = [at]
 
     def counted() -> Iterator[str]:
-        yield header
         for number, line in lines:
             reached[0] = number
             yield line
 
     rows = csv.reader(counted())
-    try:
-        columns = _columns(next(rows), f"{reading.name}, line {at}")
-    except csv.Error as error:
-        raise BadInput(f"{reading.name}, line {at}: not CSV ({error})") from error
     while True:
         try:
             row = next(rows, None)
@@ -111,7 +123,7 @@ def _csv(header: str, at: int, lines: Iterable[tuple[int, str]], reading: Readin
         if len(row) != len(columns):
             reading.refuse(reached[0], f"{len(columns)} columns are wanted")
             continue
-        yield reached[0], _form({key: text for key, text in zip(columns, row, strict=True) if text != ""})
+        yield reached[0], {key: text for key, text in zip(columns, row, strict=True) if text != ""}
 
 
 def _columns(columns: Iterable[str], where: str) -> list[str]:
@@ -153,7 +165,29 @@ def outcome_of(form: Mapping[str, Any], source: str) -> Outcome:
     class_id = _word("class", form["class"]) if form.get("class") is not None else ""
     context = _unaddressed(context_of(_object("context", form)))
     decision = Decision(context, class_id, profile, arm, expected, propensity)
-    return Outcome(decision, plt_ms, _whole("measured_at", form.get("measured_at"), MOST_NS) or 0, source)
+    at = form.get("measured_at") or 0
+    # A simulation counts nanoseconds from its beginning.
+    dated = _whole if source == "sim" or str(at) == "0" else epoch_ns
+    return Outcome(decision, plt_ms, dated("measured_at", at) or 0, source)
+
+
+def epoch_ns(key: str, value: Any, of_text: Callable[[str], int] | None = None) -> int:
+    """Return a date as nanoseconds since the epoch: the rule of all readers. A number is seconds, ms, us or ns by its
+    size (`EPOCHS`), and may be text; other text is of `of_text`. Errors: `BadInput` for none of 1973 to 2262."""
+    number = value
+    if isinstance(value, str):
+        try:
+            number = int(value) if value.strip().isdigit() else float(value)
+        except ValueError:
+            if of_text is not None:
+                return of_text(value)
+    found = 0
+    if isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number):
+        # a whole number has nanoseconds that a float loses
+        found = round((int(number) if number == int(number) else number) * unit_ns(number))
+    if not FIRST_NS <= found <= MOST_NS:
+        raise BadInput(f"{key}: {_shown(value)} is no date of 1973 to 2262, in seconds, ms, us or ns")
+    return found
 
 
 def propensity_of(value: Any) -> float:
@@ -235,7 +269,12 @@ def _number(key: str, value: Any) -> float:
     return number
 
 
-def _whole(key: str, value: Any, most: int) -> int | None:
+def unit_ns(number: float) -> int:
+    """Return the nanoseconds of the unit of a date, by the size of the number."""
+    return next((unit for least, unit in EPOCHS if number >= least), 10**9)
+
+
+def _whole(key: str, value: Any, most: int = MOST_NS) -> int | None:
     """Return a whole number that may be text; None for none."""
     if value is None:
         return None

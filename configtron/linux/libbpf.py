@@ -27,6 +27,8 @@ _INFO_BYTES = 256
 _ENOENT = 2
 # BPF_MAP_TYPE_ARRAY, BPF_MAP_TYPE_ARRAY_OF_MAPS
 _ARRAY, _ARRAY_OF_MAPS = 2, 12
+# BPF_CGROUP_SOCK_OPS of enum bpf_attach_type; BPF_F_QUERY_EFFECTIVE
+SOCK_OPS, EFFECTIVE = 3, 1
 # BPF_CGROUP_MAX_PROGS
 _MOST_PROGRAMS = 64
 # The kernel takes nothing shorter than an Ethernet and an IPv4 header.
@@ -363,13 +365,22 @@ def attach_to_cgroup(program: Path, group: Path, place: int) -> None:
         os.close(descriptor)
 
 
-def attached_to_cgroup(group: Path, place: int) -> int:
-    """Return how many programs a control group has at that place."""
+def attached_to_cgroup(group: Path, place: int, query: int = 0) -> list[int]:
+    """Return the numbers of the programs that a control group has at that place.
+
+    query   `EFFECTIVE`: those of the groups above too, in the order in which they run
+    """
     folder = os.open(group, os.O_RDONLY | os.O_DIRECTORY)
     flags, count = c_uint32(), c_uint32(_MOST_PROGRAMS)
     numbers = (c_uint32 * _MOST_PROGRAMS)()
     try:
-        call("bpf_prog_query", folder, place, 0, byref(flags), numbers, byref(count))
+        call("bpf_prog_query", folder, place, query, byref(flags), numbers, byref(count))
     finally:
         os.close(folder)
-    return int(count.value)
+    return numbers[: count.value]
+
+
+def program_name(number: int) -> str:
+    """Return the name of a program (struct bpf_prog_info). Errors: `OSError` once it has gone."""
+    with os.fdopen(call("bpf_prog_get_fd_by_id", number), "rb") as program:
+        return info(program.fileno())[64:80].rstrip(b"\0").decode()

@@ -21,7 +21,7 @@ from configtron.fingerprint.passive.connection_report import (
     none_if_nan,
     numbers_of,
 )
-from configtron.fingerprint.passive.readings import Hellos
+from configtron.fingerprint.passive.readings import CLOCKS, Hellos
 from configtron.fingerprint.passive.summary import SIDE, SIDES
 from configtron.model.nouns import Observation
 from configtron.model.records import Json, canonical, observation_form
@@ -42,8 +42,10 @@ def form(connection: ConnectionReport, files: list[str]) -> dict[str, Json]:
             "schema": SCHEMA,
             "file": files[connection.file],
             "frame": connection.frame,
-            "started_at": round(connection.started_ns / 1e9, 9),
-            "duration": round(connection.duration_s, 9),
+            "started_at": round(connection.started_ns / 1e9, 9) or None,
+            "duration": None if connection.duration_s is None else round(connection.duration_s, 9),
+            "clock": connection.clock or None,
+            "out_of_order": json_number(numbers["out_of_order"] or None),
             "packets": json_number(numbers["packets"]),
             "copies": json_number(numbers["copies"] or None),
             "ended": connection.ending,
@@ -134,9 +136,10 @@ def _members(
     frame, started, size = numbers["frame"], numbers["started"], len(texts)
     in_file = [_member("file", name) for name in files]
     yield _by_value("captured_at", reports.places[rows].tolist(), _text_or_none)
+    yield _by_value("clock", numbers["clock"].tolist(), lambda clock: CLOCKS[clock] or None)
     yield _named("client", _objects(_side_members(reports, rows, numbers, 0), size))
     yield _by_value("copies", numbers_of("copies", numbers["copies"]), lambda count: json_number(count or None))
-    yield _by_value("duration", ((numbers["ended"] - started) / 1e9).tolist(), _nine_digits)
+    yield _by_value("duration", none_if_nan(reports.durations[rows]), _nine_digits)
     yield _by_value("ended", reports.endings[rows].tolist(), _as_it_is)
     yield one_if_same([in_file[number] for number in (frame >> FILE_SHIFT).tolist()])
     yield [f',"frame":{number}' for number in (frame & FRAME_MASK).tolist()]
@@ -145,10 +148,11 @@ def _members(
     yield _by_value("merged", reports.merged[rows].tolist(), _true_or_none)
     yield [observations for observations, _ in texts]
     yield _by_value("options_cut", numbers_of("options_cut", numbers["options_cut"]), _true_or_none)
+    yield _by_value("out_of_order", numbers["out_of_order"].tolist(), lambda count: count or None)
     yield _by_value("packets", numbers_of("packets", numbers["packets"]), json_number)
     yield _member("schema", SCHEMA)
     yield _named("server", _objects(_side_members(reports, rows, numbers, 1), size))
-    yield _by_value("started_at", (started / 1e9).tolist(), _nine_digits)
+    yield _by_value("started_at", (started / 1e9).tolist(), lambda at: round(at, 9) or None)
     yield [tls for _, tls in texts]
 
 

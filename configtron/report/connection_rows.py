@@ -27,8 +27,8 @@ from configtron.fingerprint.passive.traces import address_text
 from configtron.model.nouns import Observation
 from configtron.report.tables import text
 
-# Columns of SIDE that are not written: other columns are computed from them.
-NOT_SHOWN = ("first_data", "last_data")
+# Columns that are not written as they are: others are computed from them; the last two are in JSON alone.
+NOT_SHOWN = ("frame", "started", "ended", "first_data", "last_data", "out_of_order", "clock")
 # Parameters that have a column of their own in the CSV and the table.
 SHOWN_KNOBS = ("icw", "synack_rto", "http_version", "http_clear")
 # The suffixes of a parameter's three columns: value, grade, reason.
@@ -51,7 +51,7 @@ Cells = str | Sequence[str]
 def columns() -> list[str]:
     """Return the names of the CSV's columns, in order."""
     times = ["file", "frame", "started_at", "duration", "ended", "captured_at"]
-    numbers = [name for name in CONNECTION if name not in ("frame", "started", "ended")]
+    numbers = [name for name in CONNECTION if name not in NOT_SHOWN]
     sides = [f"{side}_{name}" for side in SIDES for name in (*SIDE, "goodput_kbps", "loss") if name not in NOT_SHOWN]
     ends = [f"{side}_{name}" for side in SIDES for name in ("address", "port")]
     verdicts = [f"{knob}{suffix}" for knob in SHOWN_KNOBS for suffix in VERDICT_SUFFIXES]
@@ -97,15 +97,15 @@ def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterato
     names = list(map(csv_quoted, files))
     yield one_if_same([names[number] for number in (frame >> FILE_SHIFT).tolist()])
     yield list(map(str, (frame & FRAME_MASK).tolist()))
-    yield list(map("%.9f".__mod__, (started / 1e9).tolist()))
-    yield list(map("%.6f".__mod__, ((numbers["ended"] - started) / 1e9).tolist()))
+    yield [f"{at:.9f}" if at else "" for at in (started / 1e9).tolist()]
+    yield ["" if span is None else f"{span:.6f}" for span in none_if_nan(reports.durations[rows])]
     yield one_if_same(reports.endings[rows].tolist())
     yield one_if_same(reports.places[rows].tolist())
     for ends in zip(*reports.ends[rows], strict=True):
         yield [address_text(end.address) for end in ends]
         yield [str(end.port) for end in ends]
     for name in CONNECTION:
-        if name not in ("frame", "started", "ended"):
+        if name not in NOT_SHOWN:
             yield _number_cells(name, numbers[name])
     for side in SIDES:
         yield from (

@@ -10,6 +10,7 @@ records together.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
@@ -36,6 +37,7 @@ RECORD_MOST = 1 << 22
 # The link type's field also holds the length of a frame check sequence.
 LINK_MASK = 0xFFFF
 NS = 1_000_000_000
+BAD_TIME = "malformed-time"
 
 
 class Header(NamedTuple):
@@ -131,9 +133,14 @@ def _words(data: bytearray, shift: int, order: str) -> memoryview:
     return memoryview(np.frombuffer(data, ">u4", size, shift).astype("=u4"))  # type: ignore[arg-type]
 
 
-def fields(data: bytearray, begin: Column, header: Header) -> tuple[Column, Column, Column, Column]:
-    """Return (start, kept, length, at) of records."""
+def fields(
+    data: bytearray, begin: Column, header: Header, counts: Counter[str]
+) -> tuple[Column, Column, Column, Column]:
+    """Return (start, kept, length, at) of records; count those whose fraction is no part of a second: their writer took
+    another unit than the magic number says."""
     windows = np.ndarray((len(data) - RECORD + 1,), f"V{RECORD}", data, 0, (1,))
     words = windows[begin].view(f"{header.order}u4").reshape(len(begin), 4)
-    at = words[:, 0].astype(np.int64) * NS + words[:, 1].astype(np.int64) * header.unit_ns
+    fraction = words[:, 1].astype(np.int64) * header.unit_ns
+    counts[BAD_TIME] += int(np.count_nonzero(fraction >= NS))
+    at = words[:, 0].astype(np.int64) * NS + fraction
     return begin + RECORD, words[:, 2].astype(np.int64), words[:, 3].astype(np.int64), at

@@ -99,7 +99,7 @@ def _pcap(window: Buffer, header: pcap.Header, counts: Counter[str], file: int) 
         records, at, broken = pcap.walk(window.data, window.at, window.end, header.order)
         window.at = at
         if len(records):
-            start, kept, length, stamps = pcap.fields(window.data, records, header)
+            start, kept, length, stamps = pcap.fields(window.data, records, header, counts)
             link = np.full(len(start), header.link, np.int64)
             yield Frames(_bytes(window), start, kept, length, stamps, link, number, file)
             number += len(records)

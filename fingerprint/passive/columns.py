@@ -22,7 +22,7 @@ FIRST_BYTES = 160
 PADDING = FIRST_BYTES + 32
 
 # Bits of `Rows.bits`.
-STAMPED, SACKED, CUT, DF, COUNTED, SACK_OK, DSACKED = 1, 2, 4, 8, 16, 32, 64
+STAMPED, SACKED, CUT, DF, COUNTED, SACK_OK, DSACKED, LATE = 1, 2, 4, 8, 16, 32, 64, 128
 # A column's word for "the option was not there".
 ABSENT = -1
 
@@ -58,7 +58,7 @@ class Rows(NamedTuple):
     mss, wscale  of the options, `ABSENT` if not there; only SYNs are asked
     bits       STAMPED: has timestamps; SACKED: has SACK blocks; CUT: options were not captured; DF; COUNTED: a row
                that is kept only so that later ones are understood; SACK_OK; DSACKED: its one SACK block reports
-               bytes that came twice (RFC 2883), and SACKED is not set
+               bytes that came twice (RFC 2883), and SACKED is not set; LATE: recorded behind a later one of its file
     check      TCP's checksum as captured, mixed with the SACK blocks: where a network card computes it, the capture has
                the pseudo-header's sum, which does not cover options
     """

@@ -17,7 +17,7 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column, Endpoint
 from configtron.fingerprint.passive.gathering import Batch
-from configtron.fingerprint.passive.readings import ConnectionReading, Hellos
+from configtron.fingerprint.passive.readings import CLOCKS, ConnectionReading, Hellos
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, SIDES
 from configtron.fingerprint.passive.tls import Hello
 from configtron.fingerprint.passive.traces import Opener, address_text, ends_of, target_of
@@ -35,6 +35,7 @@ class ConnectionReport(NamedTuple):
     goodput_kbps, loss   by side: bytes of the stream over the time from its first data to its last, None for a single
                          burst; the share of data segments that had to be sent again, None if there were none
     ending               how it ended: "fin", "reset" or "open"
+    asked                what the client's SYN offers, and its request or hello
     place                where the capture stood: at the "client", at the "server", "between", or "" (unknown)
     """
 
@@ -49,15 +50,21 @@ class ConnectionReport(NamedTuple):
     ending: str
     place: str
     merged: bool
+    asked: tuple[object, ...]
     hellos: tuple[Hello | None, Hello | None]
     observations: tuple[Observation, ...]
     target: Target
     incomplete: bool = False
 
     @property
-    def duration_s(self) -> float:
-        """First to last segment."""
-        return ((self.numbers["ended"] or 0) - self.started_ns) / 1e9
+    def duration_s(self) -> float | None:
+        """First to last segment; None where the clock does not show it (`clock`)."""
+        return None if self.clock else ((self.numbers["ended"] or 0) - self.started_ns) / 1e9
+
+    @property
+    def clock(self) -> str:
+        """The reason why there are no times (`CLOCKS`); "" if there are."""
+        return CLOCKS[int(self.numbers["clock"] or 0)]
 
 
 class ConnectionReports:
@@ -65,6 +72,7 @@ class ConnectionReports:
 
     columns     those of the batch's summary, one row for each of these connections; times in ns
     ends        client and server of each
+    durations   first to last segment (s), NaN where unknown
     places, endings, goodput_kbps, loss   as `ConnectionReport` has them; the last two by side, NaN where unknown
     incomplete  whether the capture makes counts and times inexact, for all connections
     """
@@ -74,6 +82,8 @@ class ConnectionReports:
         self._batch, self._reading, self.incomplete = batch, reading, incomplete
         self.columns = {name: column[over] for name, column in batch.summary.columns.items()}
         self.ends = ends_of(batch, over)
+        spans = (self.columns["ended"] - self.columns["started"]) / 1e9
+        self.durations = np.where(self.columns["clock"] > 0, np.nan, spans)
         self.places, self.endings = _places(self.columns), _endings(self.columns)
         self.goodput_kbps = {side: _goodput_kbps(self.columns, side) for side in SIDES}
         self.loss = {side: _loss(self.columns, side) for side in SIDES}
@@ -105,13 +115,15 @@ class ConnectionReports:
 
     def __iter__(self) -> Iterator[ConnectionReport]:
         """Yield the report of each, in order."""
-        return self._reports(self.read)
+        return self._reports(lambda row: (self._reading.asked(int(self._batch.over[row])), *self.read(row)))
 
     def without_observations(self) -> Iterator[ConnectionReport]:
         """Yield the report of each, in order, with its numbers alone: no packet is read for a verdict or a hello."""
-        return self._reports(lambda row: ((), (None, None)))
+        return self._reports(lambda row: ((), (), (None, None)))
 
-    def _reports(self, read: Callable[[int], tuple[tuple[Observation, ...], Hellos]]) -> Iterator[ConnectionReport]:
+    def _reports(
+        self, read: Callable[[int], tuple[tuple[object, ...], tuple[Observation, ...], Hellos]]
+    ) -> Iterator[ConnectionReport]:
         names = list(self.columns)
         rows = zip(*(numbers_of(name, column) for name, column in self.columns.items()), strict=True)
         derived = [
@@ -124,11 +136,11 @@ class ConnectionReports:
             strict=True,
         )  # fmt: skip
         for row, (frame, started, ends, numbers, goodput_kbps, loss, ending, place, merged) in enumerate(plain):
-            observations, hellos = read(row)
+            asked, observations, hellos = read(row)
             yield ConnectionReport(
                 frame >> FILE_SHIFT, frame & FRAME_MASK, started, ends[0], ends[1],
                 dict(zip(names, numbers, strict=True)), goodput_kbps, loss,
-                ending, place, bool(merged), hellos, observations, target_of(ends[1]),
+                ending, place, bool(merged), asked, hellos, observations, target_of(ends[1]),
                 self.incomplete,
             )  # fmt: skip
 

@@ -2,7 +2,9 @@
 """Rows -> connections: the segments of each, its client, and numbers that start at zero.
 
 Question   Which segments are one connection, seen from which side, at which place of each side's stream?
-Method     Rows of one pair of ends belong together until a SYN with another initial number opens the next connection.
+Method     Rows are taken in the order of their times, not of their records: queues of a network card and the two files
+           of a tap are read one after another. Where a clock was set back, what was recorded before it comes first.
+           Rows of one pair of ends belong together until a SYN with another initial number opens the next connection.
            The client sent the SYN, else got the SYN-ACK, else is the end with the higher port. Sequence numbers
            are unwrapped along each side (a stream may be longer than 4 GB) and counted from the initial number; where
            the SYN is missing, from the first segment seen.
@@ -12,12 +14,12 @@ Source     RFC 9293 3.4; RFC 7323 5.2 (numbers are compared by their distance)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import Column, Rows, radix_order
+from configtron.fingerprint.passive.columns import COUNTED, Column, Rows, radix_order
 from configtron.fingerprint.passive.copies import copied
 from configtron.model.nouns import ACK, RST, SYN
 
@@ -30,13 +32,14 @@ CACHED_ROWS = 1 << 16
 class Connections(NamedTuple):
     """Rows brought together, and their connections.
 
-    rows       by connection, within it in the order of the capture
+    rows       by connection, within it in the order of time
     of         each row's connection, from 0; connections are ordered by their first frame
     server     whether the server sent the row
     seq, ack   relative and unwrapped; `ack` is NEVER where the segment has none
     begin      each connection's first row; `end` the row after its last
     client     which side of the pair is the client
     opened     by connection and way (0 client, 1 server): whether that side's SYN was seen
+    stepped    by connection: whether a clock was set back between two of its rows
     copies     frames that show a segment once more (`copies.py`) and are no rows; `copies_of`: their connections
     """
 
@@ -49,6 +52,7 @@ class Connections(NamedTuple):
     end: Column
     client: Column
     opened: Column
+    stepped: Column
     copies: Column
     copies_of: Column
 
@@ -73,7 +77,7 @@ class Connections(NamedTuple):
         return Connections(
             Rows(*(column[rows] for column in self.rows)), self.of[rows] - first, self.server[rows], self.seq[rows],
             self.ack[rows], self.begin[some] - begin, self.end[some] - begin, self.client[some], self.opened[some],
-            self.copies[copies], self.copies_of[copies] - first,
+            self.stepped[some], self.copies[copies], self.copies_of[copies] - first,
         )  # fmt: skip
 
     def way(self, server: int) -> Direction:
@@ -98,16 +102,23 @@ def edges(of: Column, count: int) -> tuple[Column, Column]:
     return np.concatenate((np.zeros(min(count, 1), np.int64), ends[:-1])), ends
 
 
-def connect(rows: Rows, ports: Column) -> Connections:
-    """Bring rows together. `ports`: of each pair's two ends, by pair number."""
-    order = radix_order(rows.pair)
-    rows = rows.take(order)
+def connect(rows: Rows, ports: Column, steps: Sequence[int] = ()) -> Connections:
+    """Bring rows together.
+
+    ports   of each pair's two ends, by pair number
+    steps   the frames before which a clock was set back, in order
+    """
+    rows = rows.take(radix_order(rows.pair))
+    epoch = np.searchsorted(np.array(steps, np.int64), rows.frame, "right") if steps else np.zeros(rows.size, np.int8)
+    if steps or ((rows.at[1:] < rows.at[:-1]) & (rows.pair[1:] == rows.pair[:-1])).any():
+        order = np.lexsort((rows.frame, rows.at, epoch, (rows.bits & COUNTED) == 0, rows.pair))
+        rows, epoch = rows.take(order), epoch[order]
     begins = _begins(rows)
     of = np.cumsum(begins) - 1
     again = copied(rows, of)
     copies, copies_of = rows.frame[again], of[again]
     if again.any():
-        rows, of = rows.take(~again), of[~again]
+        rows, of, epoch = rows.take(~again), of[~again], epoch[~again]
     begin = np.flatnonzero(np.diff(of, prepend=-1))
     end = np.append(begin[1:], rows.size)
     client = _clients(rows, of, begin, ports)
@@ -115,7 +126,8 @@ def connect(rows: Rows, ports: Column) -> Connections:
     seq = np.zeros(rows.size, np.int64)
     ack = np.full(rows.size, NEVER, np.int64)
     opened = np.zeros((len(begin), 2), bool)
-    found = Connections(rows, of, server, seq, ack, begin, end, client, opened, copies, copies_of)
+    stepped = epoch[end - 1] != epoch[begin]
+    found = Connections(rows, of, server, seq, ack, begin, end, client, opened, stepped, copies, copies_of)
     origins = [_origin(found, number) for number in (0, 1)]
     for number in (0, 1):
         _number(found, number, origins)
@@ -123,15 +135,17 @@ def connect(rows: Rows, ports: Column) -> Connections:
 
 
 def _begins(rows: Rows) -> Column:
-    """Return whether a row opens a connection: another pair, or a SYN unlike the last one of its pair."""
+    """Return whether a row opens a connection: another pair, or a SYN unlike the last one of its pair. Two SYNs that
+    cross open one (simultaneous open, RFC 9293 3.5)."""
     begins = np.empty(rows.size, bool)
     begins[:1] = True
     begins[1:] = rows.pair[1:] != rows.pair[:-1]
     syns = np.flatnonzero((rows.flags & (SYN | ACK | RST)) == SYN)
     if len(syns):
         fresh = np.ones(len(syns), bool)
-        same = (rows.pair[syns[1:]] == rows.pair[syns[:-1]]) & (rows.seq[syns[1:]] == rows.seq[syns[:-1]])
-        fresh[1:] = ~same
+        crossed = (syns[1:] == syns[:-1] + 1) & (rows.side[syns[1:]] != rows.side[syns[:-1]])
+        same = (rows.seq[syns[1:]] == rows.seq[syns[:-1]]) | crossed
+        fresh[1:] = (rows.pair[syns[1:]] != rows.pair[syns[:-1]]) | ~same
         begins[syns[fresh]] = True
     return begins
 

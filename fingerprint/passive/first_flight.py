@@ -4,12 +4,14 @@
 Question   How many segments did the server send before it could have heard one ACK of its data?
 Method     With timestamps: the server's segments whose echo (TSecr) is older than the stamp (TSval) of the client's
            first ACK of that data; no matter where the capture stood. Without: those that passed before that ACK plus
-           nine tenths of the time from here to the server and back.
-Reads as   Exact (C) only if the window, and not the server, ended the flight: every segment of it is as large as both
-           ends agreed (the MSS options, less the options in use), nothing of it was repeated, the client's window had
-           room for another, and another full segment came as soon as the first ACK could bring it, no sooner and no
-           later, with no new data of the client before it. Else a lower bound (L): the flight's bytes in segments of
-           the largest size that the client takes, which holds for stacks that count bytes too.
+           nine tenths of the time from here to the server and back, and behind the ACK up to the first pause. That
+           time is the shortest of the connection: handshakes are often slower than the path, which may be shorter yet.
+Reads as   Exact (C) only if the window, and not the server, ended the flight: every segment of it (a first one, with
+           the head of an answer, aside) is as large as both ends agreed (the MSS options, less those in use), nothing
+           of it was repeated, the client's window had room for another, and another full segment came as soon as the
+           first ACK could bring it, no sooner and no later, with no new data of the client before it. Else a lower
+           bound (L): the flight's bytes in segments of the largest size that the client takes, which holds for stacks
+           that count bytes too.
 Fails as   no-handshake (without its SYN no flight is known to be the first), one-sided, no-data, options-cut (a
            capture cut so short that the largest segment is unknown); synack-repeated: the window may have been
            cut to one segment (RFC 5681 3.1), so a longer flight is a bound.
@@ -43,6 +45,9 @@ SILENCE = 0.5
 LATE, LATE_NS, LATE_SHARE = 1.25, 10_000_000, 0.5
 # Below this round trip an ACK cannot be distinguished from a delay by the scheduler of either host.
 SHORT_PATH_NS = 1_000_000
+# Without timestamps, a pause behind the first ACK ends the flight, if it is this share of the round trip, and so many
+# times as long as any pause before that ACK: what follows it may be what the ACK let out.
+PAUSE_SHARE, PAUSE_TIMES = 0.1, 3
 # How often a clock of timestamps ticks where tail loss probes are sent (Linux, Windows, FreeBSD).
 TICK_NS = 1_000_000
 # The least pause before a probe: two round trips of 5 ms; on shorter paths a round trip decides.
@@ -58,6 +63,8 @@ PROOFS = (
     "repeated", "lost", "no-growth", "unverified",
     "no-handshake", "one-sided", "no-data", "beginning-lost", "options-cut",
 )  # fmt: skip
+# A head is left out only if other segments follow it.
+HEADED_LEAST = 2
 # From here on there is no value.
 NONE = PROOFS.index("no-handshake")
 
@@ -127,6 +134,9 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     pause = _pauses(found, row, of)
     late = np.maximum(known.rtt, 2 * TICK_NS)[of]
     probing = flying & (known.rtt[of] > 0) & (pause >= late)
+    behind = rows.at[row] > ack_at[of]
+    pace = np.maximum(PAUSE_SHARE * known.rtt_server, PAUSE_TIMES * _most(np.where(behind, 0, pause), of, count))
+    probing |= flying & ~stamped[of] & behind & (pause >= np.maximum(pace, 1)[of])
     flying &= ~probing
     # Once anything came later, the flight is over.
     stop = np.minimum.reduceat(np.append(np.where(flying, len(of), np.arange(len(of))), len(of)), begin)[:count]
@@ -185,7 +195,10 @@ def _sizes(known: HandshakeFacts, length: Column, of: Column, fresh: Column) -> 
     honoured = np.bincount(of[length == known.cap[of]], minlength=count) > 0
     merged = (largest > known.cap) & (~known.floor | honoured)
     raised = (largest > known.cap) & ~merged
-    multiples = [_all(of, fresh, (length % size[of] == 0) & (length > 0), count) for size in (known.limit, known.cap)]
+    # A head that the server wrote by itself takes one segment of the window; if full ones follow it at once, no other
+    # segment of the flight is short, and the sum of bytes is the same number of segments.
+    others = fresh & ((np.diff(of, prepend=-1) == 0) | (np.bincount(of[fresh], minlength=count) < HEADED_LEAST)[of])
+    multiples = [_all(of, others, (length % size[of] == 0) & (length > 0), count) for size in (known.limit, known.cap)]
     # A frame with a size between the two offers is several segments only if other frames were merged as well.
     agreed = multiples[0] & ((largest <= known.limit) | merged)
     counted = np.where(agreed, known.limit, np.where(raised, largest, known.cap))
@@ -296,7 +309,7 @@ def _proofs(found: Connections, known: HandshakeFacts, marks: _Marks) -> Column:
         # A hole within the flight, or behind it: its tail may be missing.
         proof[marks.missing | (more & (marks.start[following] > marks.top))] = PROOFS.index("lost")
         proof[(known.room > 0) & (marks.top - 1 + marks.size.counted > known.room)] = PROOFS.index("window-limited")
-    proof[(marks.stop == marks.begin) | _orphans(marks)] = PROOFS.index("beginning-lost")
+    proof[(marks.stop == marks.begin) | (marks.top <= 1) | _orphans(marks)] = PROOFS.index("beginning-lost")
     proof[marks.after == marks.begin] = PROOFS.index("no-data")
     ways = [np.bincount(found.of[found.server == side], minlength=count) for side in (True, False)]
     proof[known.cut] = PROOFS.index("options-cut")

@@ -6,6 +6,8 @@ Method     Rows are gathered until there are `most` of them. Then a connection i
            if it has been silent for longer than anything we measure takes. Of a long one that goes on, only its
            opening, its last rows, and one row in each half gigabyte are kept (as already counted), and the counts of
            its parts are added up; so the numbers are those of the whole.
+           A record that stands behind a later one is out of order, and counted; one that is much earlier than the one
+           before it shows that the clock was set back (`clock-step`). Rows later than any to come wait for those.
 Differs    from reading it whole: a segment that repeats bytes of more than `TAIL` rows ago is still a repeat, but a
            hole that old is forgotten; and a connection that must make room is reported unfinished (`told-early`).
 """
@@ -18,14 +20,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import ABSENT, COUNTED, Column, PairEnds, Pairs, Rows, joined
-from configtron.fingerprint.passive.connections import Connections, connect
+from configtron.fingerprint.passive.columns import (
+    ABSENT,
+    COUNTED,
+    FILE_SHIFT,
+    LATE,
+    Column,
+    PairEnds,
+    Pairs,
+    Rows,
+    joined,
+    no_rows,
+)
+from configtron.fingerprint.passive.connections import Connections, connect, running
 from configtron.fingerprint.passive.heads import Heads
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, ConnectionSummary, summarise
 from configtron.fingerprint.passive.tunnels import UNREAD
 
 # Rows gathered before connections are reported: some 60 MB of columns.
 MOST = 400_000
+# No queue of a capture holds a packet for so long, and ntpd sets a clock only if it is so wrong; else it slews it.
+STEP_NS = 128_000_000
 # Kept of a long connection: its opening (the first flight, with room), its end.
 OPENING, TAIL = 256, 256
 # Within so many segments both streams have shown how they open: a hello at MSS 64 has 29, and is acknowledged.
@@ -37,6 +52,7 @@ SPINE_SHIFT = 29
 # Counts of frames in which there may be segments.
 NOT_READ = (UNREAD, "link-type-")
 NS = 1_000_000_000
+ALWAYS = np.iinfo(np.int64).max
 # After both sides' FIN, or a reset: late repeats. Else: the longest silence of a timer (120 s), or of a keep-alive
 # connection that servers allow (Apache's 300 s is the longest default).
 LINGER_NS, IDLE_NS = 5 * NS, 310 * NS
@@ -59,6 +75,12 @@ class Gathering:
         self.pairs, self.heads = Pairs(), Heads()
         self.counts: Counter[str] = Counter()
         self.most, self.trips = most, trips
+        # The frames before which a clock was set back.
+        self.steps: list[int] = []
+        # By file: the latest time in it, since its clock was set back.
+        self._reached: dict[int, int] = {}
+        # Rows later than this wait for those of other files, and for those out of order.
+        self._until = ALWAYS
         self._parts: list[Rows] = []
         self._held = 0
         self._carried = 0
@@ -66,18 +88,40 @@ class Gathering:
         # Counts so far of connections that go on, by first frame.
         self._before: dict[int, dict[str, int]] = {}
 
-    def take(self, rows: Rows | None) -> Iterator[Batch]:
-        """Take more rows; yield a batch if they have become many."""
+    def take(self, rows: Rows | None, until_ns: int = ALWAYS) -> Iterator[Batch]:
+        """Take more rows of one file; yield a batch if they have become many. Other files have all up to `until_ns`."""
         if rows is None:
             return
+        self._until = min(self._note_times(rows) - STEP_NS, until_ns)
         self._parts.append(rows)
         self._held += rows.size
         many = self.heads.size - self._heads_carried >= HEADS_MOST
         if self.most is not None and (many or self._held - self._carried >= self.most):
             yield from self._over(last=False)
 
+    def _note_times(self, rows: Rows) -> int:
+        """Count rows that are out of order, and steps of the clock; return the latest time in this file."""
+        # IPv6 stands behind IPv4.
+        mixed = (rows.frame[1:] < rows.frame[:-1]).any()
+        order = np.argsort(rows.frame) if mixed else slice(None)
+        file = int(rows.frame[0]) >> FILE_SHIFT
+        at = np.append(self._reached.get(file, 0), rows.at[order])
+        if (at[1:] < at[:-1]).any():
+            stepped = at[1:] < at[:-1] - STEP_NS
+            stepped |= running(at, np.append(0, np.cumsum(stepped)))[1:] - at[1:] > STEP_NS
+            behind = running(at, np.append(0, np.cumsum(stepped)))[1:] - at[1:]
+            self.counts["out-of-order"] += int(np.count_nonzero(behind))
+            self.counts["out-of-order-us"] = max(self.counts["out-of-order-us"], -(-int(behind.max()) // 1000))
+            rows.bits[order] |= np.where(behind > 0, LATE, 0).astype(np.uint8)
+            self.counts["clock-step"] += int(np.count_nonzero(stepped))
+            self.steps = sorted([*self.steps, *rows.frame[order][stepped].tolist()])
+            at = at[np.flatnonzero(np.append(True, stepped))[-1] :]
+        self._reached[file] = int(at.max())
+        return self._reached[file]
+
     def lapse(self, now_ns: int) -> Iterator[Batch]:
         """Report connections that are over by now: those that ended or were silent need no further row."""
+        self._until = max(self._until, now_ns - STEP_NS)
         yield from self._over(last=False, now_ns=now_ns)
 
     def finish(self) -> Iterator[Batch]:
@@ -95,11 +139,13 @@ class Gathering:
         return len(self._before)
 
     def _over(self, *, last: bool, now_ns: int = 0) -> Iterator[Batch]:
-        rows = joined(self._parts)
-        self._parts = []
+        rows, later = joined(self._parts), no_rows()
+        if not last and (waits := rows.at > self._until).any():
+            rows, later = rows.take(~waits), rows.take(waits)
+        self._parts = [later] if later.size else []
         if not rows.size:
             return
-        found = connect(rows, self.pairs.ends.ports)
+        found = connect(rows, self.pairs.ends.ports, self.steps)
         summary = summarise(found, trips=self.trips)
         self._add(summary)
         over = np.full(found.total, last)
@@ -110,7 +156,7 @@ class Gathering:
         self.counts["connections"] += len(finished)
         yield Batch(found, summary, finished, self.pairs.ends, self.heads)
         if not last:
-            self._carry(found, summary, over)
+            self._carry(found, summary, over, later)
 
     def _add(self, summary: ConnectionSummary) -> None:
         """Add the earlier counts of a connection."""
@@ -124,8 +170,8 @@ class Gathering:
 
     def _ended(self, found: Connections, summary: ConnectionSummary, now_ns: int) -> Column:
         columns = summary.columns
-        # Without a clock the last frame's time is now: one frame with a wrong clock does not end open connections.
-        silent = (now_ns or int(found.rows.at[np.argmax(found.rows.frame)])) - columns["ended"]
+        # Without a clock, what all files have reached is now: one frame with a wrong clock does not end connections.
+        silent = (now_ns or self._until) - columns["ended"]
         closed = (columns["client_fins"] & columns["server_fins"]) | columns["client_resets"] | columns["server_resets"]
         over: Column = (silent > IDLE_NS) | ((closed > 0) & (silent > LINGER_NS))
         size = np.where(over, 0, np.minimum(found.end - found.begin, OPENING + TAIL))
@@ -137,7 +183,7 @@ class Gathering:
             over[gone] = True
         return over
 
-    def _carry(self, found: Connections, summary: ConnectionSummary, over: Column) -> None:
+    def _carry(self, found: Connections, summary: ConnectionSummary, over: Column, later: Rows) -> None:
         rows = found.rows
         place = np.arange(rows.size) - found.begin[found.of]
         left = found.end[found.of] - np.arange(rows.size)
@@ -157,15 +203,17 @@ class Gathering:
             }
             self._before[int(summary.columns["frame"][connection])] = values
         carried = rows.take(np.flatnonzero(keep))
+        self._carried = carried.size
+        carried = joined([carried._replace(bits=carried.bits | np.uint8(COUNTED)), later])
         renumbered = self.pairs.forget(np.unique(carried.pair).tolist())
         table = np.zeros(max(renumbered, default=0) + 1, np.int32)
         table[list(renumbered)] = list(renumbered.values())
-        carried = carried._replace(pair=table[carried.pair], bits=carried.bits | np.uint8(COUNTED))
+        carried = carried._replace(pair=table[carried.pair])
         self._parts = [carried] if carried.size else []
-        self._held = self._carried = carried.size
+        self._held = carried.size
         wanted = ((way >> 1, way & 1, rest) for way, rest in self.heads.wanted.items())
         self.heads.wanted = {renumbered[pair] * 2 + side: rest for pair, side, rest in wanted if pair in renumbered}
-        opening = rows.frame[np.flatnonzero(keep & (place < SPOKEN_MOST))]
+        opening = np.append(rows.frame[np.flatnonzero(keep & (place < SPOKEN_MOST))], later.frame)
         self._forget_heads(opening)
 
     def _forget_heads(self, opening: Column) -> None:

@@ -8,8 +8,8 @@ Method     The first bytes of all frames are copied out of the buffer side by si
            offload) means the frame's own. Where IP lies in a tunnel, or behind a header that is not known here,
            `tunnels.py` finds where it begins; the rest is the same.
 Fails as   a count under a name for every frame that is no row: not-ip, arp, udp, icmp, other-protocol, fragment,
-           cut-header, malformed-ip, malformed-tcp, link-type-N, unread-gre and its like. A row whose packet claims more
-           than the frame held on the wire is counted as longer-than-frame, and is read.
+           cut-header, malformed-ip, malformed-tcp, link-type-N, esp, quic, unread-gre and its like. A row whose packet
+           claims more than the frame held on the wire is counted as longer-than-frame, and is read.
 Differs    from tshark, which puts fragments together first; here no fragment is a row.
 Source     RFC 791, RFC 8200, RFC 9293; frames that are read here and by `probe/wire/frames.py` give the same numbers.
 """
@@ -38,7 +38,9 @@ from configtron.fingerprint.passive.link import network_at
 from configtron.fingerprint.passive.options import read_options
 from configtron.fingerprint.passive.tunnels import Dissect, unfold
 
-TCP, UDP, ICMP, ICMP6 = 6, 17, 1, 58
+TCP = 6
+# IP protocol number -> counter of packets that are no TCP. ESP is encrypted; AH is not, and is rare.
+PROTOCOLS = {17: "udp", 1: "icmp", 58: "icmp", 50: "esp", 51: "ah", 132: "sctp"}
 # RFC 8200 4.1: hop-by-hop, routing, destination options, mobility, HIP, shim6; counted in 8 bytes after the first 8.
 EXTENSIONS = (0, 43, 60, 135, 139, 140)
 FRAGMENT, AUTHENTICATION = 44, 51
@@ -192,9 +194,8 @@ def _version6(source: Frames, frames: Frames, at: Column, rows: Column, counts: 
 def _is_tcp(protocol: Column, fine: Column, counts: Counter[str]) -> Column:
     tcp: Column = protocol == TCP
     if not tcp[fine].all():
-        udp, icmp = protocol == UDP, (protocol == ICMP) | (protocol == ICMP6)
-        other = ~(tcp | udp | icmp)
-        _count(counts, ("udp", fine & udp), ("icmp", fine & icmp), ("other-protocol", fine & other))
+        for number, many in enumerate(np.bincount(protocol[fine & ~tcp]).tolist()):
+            counts[PROTOCOLS.get(number, "other-protocol")] += many
     return tcp
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The beginning of the IP packet in a frame: Ethernet with VLAN tags, Linux cooked capture, raw IP, loopback.
+"""The beginning of the IP packet in a frame: Ethernet with tags, PPPoE, Linux cooked capture, raw IP, loopback.
 
-Source     the registry of link types (draft-ietf-opsawg-pcaplinktype); IEEE 802.1Q, 802.1ad
+Source     the registry of link types (draft-ietf-opsawg-pcaplinktype); IEEE 802.1Q, 802.1ad, 802.1BR 12; Cisco TrustSec
+           (its metadata of one option, the security group); RFC 2516 4
 """
 
 from __future__ import annotations
@@ -16,17 +17,23 @@ ETHERNET, NULL, RAW, LOOP, SLL, IPV4, IPV6, UPPER_PDU, SLL2 = 1, 0, 101, 108, 11
 # RAW has had other numbers, by operating system (DLT_RAW).
 RAWS = frozenset((RAW, 12, 14, IPV4, IPV6))
 ETHER_IP, ETHER_ARP = (0x0800, 0x86DD), 0x0806
-# 802.1Q, 802.1ad, and the number QinQ had before 802.1ad.
-VLANS = (0x8100, 0x88A8, 0x9100)
+PPPOE = 0x8864
+# Type of a tag -> its bytes: 802.1Q, 802.1ad, the numbers that QinQ had before; VN-tag, Cisco's metadata, 802.1BR's
+# E-tag. PPPoE is here because PPP's protocol number stands where a tag has the type of what follows.
+TAGS = {**dict.fromkeys((0x8100, 0x88A8, 0x9100, 0x9200), 4), 0x8926: 6, 0x8909: 8, 0x893F: 8, PPPOE: 8}
+TAG_BYTES = np.zeros(1 << 16, np.uint8)
+TAG_BYTES[list(TAGS)] = list(TAGS.values())
 # No network nests so many tags; the limit ends a crafted chain.
-VLANS_MOST = 8
+TAGS_MOST = 8
+# PPP's numbers of IP; the bit that control protocols have; the bit of a number that is one byte long (RFC 1661 2).
+PPP_IP, PPP_CONTROL, PPP_SHORT = (0x0021, 0x0057), 0x8000, 0x0100
 # Other types of Ethernet that can hold no TCP: RARP, wake on LAN, slow protocols, 802.1X, LLDP, PPPoE's discovery, PTP,
 # connectivity faults, loopback tests.
 BARREN = (0x8035, 0x0842, 0x8809, 0x888E, 0x88CC, 0x8863, 0x88F7, 0x8902, 0x9000)
 # Bytes before IP of a frame that we do not know how to read.
 UNKNOWN = -2
-# Where the IP packet stands in frames whose header has one length.
-PLAIN = {NULL: 4, LOOP: 4, **dict.fromkeys(RAWS, 0)}
+# Where the IP packet stands in frames whose header has one length; of the last two: OpenBSD's enc, Solaris' IPNET.
+PLAIN = {NULL: 4, LOOP: 4, **dict.fromkeys(RAWS, 0), 109: 12, 226: 24}
 # Where the protocol field and the IP packet stand in the others.
 TYPED = {ETHERNET: (12, 14), SLL: (14, 16), SLL2: (0, 20)}
 
@@ -54,13 +61,21 @@ def _typed(frames: Frames, rows: Column | slice, field: int, header: int, counts
     `network_at`. Tags stand right before the packet, in SLL2 too, whose protocol field stands elsewhere."""
     data, start, kept = frames.data, frames.start[rows], frames.kept[rows]
     at = np.full(len(start), header, np.int64)
-    kind = _word(data, np.minimum(start + field, len(data) - 2))
-    for _ in range(VLANS_MOST):
-        tagged = np.flatnonzero((kind == VLANS[0]) | (kind == VLANS[1]) | (kind == VLANS[2]))
+    kind = word_at(data, np.minimum(start + field, len(data) - 2))
+    for _ in range(TAGS_MOST):
+        size = TAG_BYTES[kind]
+        tagged = np.flatnonzero(size)
         if not len(tagged):
             break
-        at[tagged] += 4
-        kind[tagged] = _word(data, np.minimum(start[tagged] + at[tagged] - 2, len(data) - 2))
+        session = kind[tagged] == PPPOE
+        at[tagged] += size[tagged]
+        kind[tagged] = word_at(data, np.minimum(start[tagged] + at[tagged] - 2, len(data) - 2))
+        if session.any():
+            number = kind[tagged[session]]
+            control = (number & (PPP_CONTROL | PPP_SHORT)) == PPP_CONTROL
+            kind[tagged[session]] = np.select(
+                [number == PPP_IP[0], number == PPP_IP[1], control], [*ETHER_IP, BARREN[0]], 0
+            )
     ip = (kind == ETHER_IP[0]) | (kind == ETHER_IP[1])
     short = kept < at
     missed = int(np.count_nonzero(short))
@@ -77,6 +92,7 @@ def _typed(frames: Frames, rows: Column | slice, field: int, header: int, counts
     return at
 
 
-def _word(data: Column, at: Column) -> Column:
+def word_at(data: Column, at: Column) -> Column:
+    """Return the 16 bits at these places, in network order."""
     word: Column = data[at].astype(np.uint16) << np.uint16(8) | data[at + 1]
     return word

@@ -42,7 +42,7 @@ def sighted(
     path, about = path_of(connection, side, way, tainted), known(remote)
     return Sighting(
         "live", int(connection.numbers["ended"] or 0), plain(ends[side].address) if mine[side] else "", ends[side].port,
-        remote, ends[other].port, way, connection.ending, connection.duration_s, out, back, path.bounded,
+        remote, ends[other].port, way, connection.ending, connection.duration_s or 0, out, back, path.bounded,
         context_of(path, remote, about), reasons(path, about),
     )  # fmt: skip
 

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from configtron.fingerprint import INFERENCES, http_version, negotiated_options, read, syn_cookies, synack_rto
+from configtron.fingerprint.head import head_fields
 from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK, Column, Endpoint
 from configtron.fingerprint.passive.connections import edges
 from configtron.fingerprint.passive.first_flight import NONE, PROOFS
@@ -30,11 +31,12 @@ from configtron.fingerprint.passive.traces import (
     DecryptedMessage,
     Opener,
     packets_of,
+    read_options,
     spoken,
     traces_of,
 )
 from configtron.fingerprint.verdict import no, yes
-from configtron.model.nouns import Observation, Target, Trace, Value
+from configtron.model.nouns import OPT_TIMESTAMPS, Observation, Target, Trace, Value
 
 METHOD = "first flight by timestamps", "first flight by time"
 # Where an inference finds nothing because no probe asked for it, an absent row is clearer than a reason.
@@ -56,6 +58,8 @@ REASONS = {
 }
 # Unanswered connections with at most this many segments are compared: a SYN and its repetitions.
 COMPARED_SEGMENTS = 4
+# Why counts and times are not exact, by the column `clock`.
+CLOCKS = ("", "clock-step", "unclear:no-times")
 # In place of the number of a kind: the connection is a kind of its own; no inference reads it.
 UNIQUE, NOT_INFERRED = -1, -2
 # 2^64 / golden ratio. It is odd, so multiplying by it modulo 2^64 loses no bit.
@@ -101,8 +105,9 @@ class ConnectionReading:
         columns = (found.server, rows.flags, found.seq, found.ack, rows.bits, rows.mss, rows.wscale)
         segments = [np.where(there, column[place], 0).T for column in columns]
         alike = np.full(found.total, UNIQUE)
+        clock = self._batch.summary.columns["clock"][chosen]
         probe = [self._like.probe[chosen] == name for name in ("rto", "icw")]
-        alike[chosen] = group_numbers(size[chosen], *probe, *np.concatenate(segments))
+        alike[chosen] = group_numbers(size[chosen], clock, *probe, *np.concatenate(segments))
         return alike
 
     def kinds(self, connections: Column) -> Column:
@@ -115,7 +120,7 @@ class ConnectionReading:
         reads_flight = self._reads_flight[connections]
         shown = (flights.segments, flights.proof, flights.stamped, flights.synack_again)
         return self._grouped(
-            connections, self._alone(connections), reads_flight,
+            connections, self._alone(connections), reads_flight, self._batch.summary.columns["clock"][connections],
             *(np.where(reads_flight, column[connections], 0) for column in shown),
         )  # fmt: skip
 
@@ -155,6 +160,16 @@ class ConnectionReading:
         found = [*self._inferences(connection, trace, streams, secret), *self._first_flight(connection, trace)]
         return tuple(found), hellos
 
+    def asked(self, connection: int) -> tuple[object, ...]:
+        """Return what the client's SYN offers, and its request or hello: other ones get other answers."""
+        batch, row = self._batch, int(self._batch.found.begin[connection])
+        flags, head = int(batch.found.rows.flags[row]), batch.heads.kept.get(int(batch.found.rows.frame[row]))
+        options = read_options(head.options if head is not None else b"")
+        stream = spoken(batch, connection)["client"] if self._like.speaks[connection] else b""
+        host = [value for name, value in head_fields(stream) if name == "host"]
+        offer = [(kind, b"" if kind == OPT_TIMESTAMPS else data) for kind, data in options]
+        return flags, tuple(offer), hello(stream) or (stream.partition(b"\r")[0], *host)
+
     def _inferences(
         self, connection: int, trace: Trace, streams: dict[str, bytes], secret: Sequence[DecryptedMessage]
     ) -> Iterable[Observation]:
@@ -182,7 +197,7 @@ class ConnectionReading:
                 if not self._is_wanted(connection, observation):
                     continue
                 evidence = tuple(sorted({frames[n] for n in observation.evidence if n < len(frames)}))
-                yield _without_inexact(replaced(observation, observation.trace_id, evidence), self._why)
+                yield _without_inexact(replaced(observation, observation.trace_id, evidence), self._inexact(connection))
 
     def _first_flight(self, connection: int, trace: Trace) -> Iterator[Observation]:
         """Yield the windows that the first flight shows; nothing where ACKs were withheld."""
@@ -192,7 +207,11 @@ class ConnectionReading:
         flight = [column[connection].item() for column in self._batch.summary.flights]
         for observation in windows(trace, flight, tuple(self._flight_frames[begin:end].tolist())):
             if self._wanted is None or observation.knob in self._wanted:
-                yield _without_inexact(observation, self._why)
+                yield _without_inexact(observation, self._inexact(connection))
+
+    def _inexact(self, connection: int) -> str:
+        """Return the reason why counts and times of this connection are not exact; "" if they are."""
+        return self._why or CLOCKS[int(self._batch.summary.columns["clock"][connection])]
 
     def _is_wanted(self, connection: int, observation: Observation) -> bool:
         if self._wanted is not None and observation.knob not in self._wanted:
@@ -250,8 +269,11 @@ def replaced(one: Observation, trace_id: str, evidence: tuple[int, ...]) -> Obse
 
 
 def _without_inexact(found: Observation, why: str) -> Observation:
-    """Replace the value of a count or a time by the reason `why` it is not exact; "": return it unchanged."""
-    if not why or found.value is None or found.knob not in COUNTED:
+    """Replace the value of a count or a time by the reason `why` it is not exact; "": return it unchanged.
+
+    That the first segment was lost is such a value: without times no segment is before the first ACK.
+    """
+    if not why or found.knob not in COUNTED or (found.value is None and found.reason != REASONS["beginning-lost"]):
         return found
     return no(found.knob, why, Trace(found.trace_id, Target(""), "", ""), found.unit, found.method)
 

@@ -109,6 +109,14 @@ def acked_before(found: Connections, server: int, places: Column) -> Acked:
     )
 
 
+def closed_before(found: Connections, server: int, places: Column) -> Column:
+    """Return whether the other side's window was closed before these rows of a side."""
+    theirs = (found.server != bool(server)) & (found.ack > NEVER)
+    heard = np.flatnonzero(theirs)
+    last = latest(theirs, found.of, found.begin, places)
+    return (last >= 0) & (found.rows.window[heard[np.maximum(last, 0)]] == 0) if len(heard) else last >= 0
+
+
 class Retransmissions(NamedTuple):
     """Old segments and holes of one side: which row, of which connection, and which of `KINDS`."""
 
@@ -120,7 +128,12 @@ class Retransmissions(NamedTuple):
 def retransmissions(found: Connections, server: int, sent: Sent, rtt_ns: Column, sack: Column) -> Retransmissions:
     """Find the segments that one side sent again. By connection: `rtt_ns` (0: unknown), `sack` (both agreed on it)."""
     hole = (sent.start > sent.top) & (sent.top > NEVER)
-    events = np.flatnonzero((sent.old & (sent.end > 1)) | hole)
+    again = sent.old & (sent.end > 1)
+    # The byte of a probe of a closed window was not taken (RFC 9293 3.8.6.1); what brings it with more is no repeat.
+    after = np.flatnonzero(again & (sent.start == sent.top - 1) & (sent.end > sent.top))
+    probes = sent.row[after - 1]
+    again[after[(found.rows.length[probes] == 1) & closed_before(found, server, probes)]] = False
+    events = np.flatnonzero(again | hole)
     if not len(events):
         return Retransmissions(*(np.empty(0, np.int64) for _ in range(3)))
     rows = found.rows

@@ -11,10 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import ABSENT, COUNTED, CUT, SACK_OK, STAMPED, Column
+from configtron.fingerprint.passive.columns import ABSENT, COUNTED, CUT, LATE, SACK_OK, STAMPED, Column
 from configtron.fingerprint.passive.connections import NEVER, Connections, Direction, latest, leader, running
 from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES, Flights, HandshakeFacts, first_flights
-from configtron.fingerprint.passive.retransmissions import KINDS, Retransmissions, Sent, retransmissions, sent_by
+from configtron.fingerprint.passive.retransmissions import (
+    KINDS,
+    Retransmissions,
+    Sent,
+    closed_before,
+    retransmissions,
+    sent_by,
+)
 from configtron.fingerprint.passive.round_trips import round_trips
 from configtron.fingerprint.passive.under_load import under_load
 from configtron.fingerprint.stream import DUPLICATE_GAP_S
@@ -27,6 +34,8 @@ SHIFT_MOST = 14
 # Copies of a SYN-ACK that come within this are one answer sent twice, not a timer's (`stream.DUPLICATE_GAP_S`).
 DUPLICATE_NS = round(DUPLICATE_GAP_S * 1e9)
 SIDES = ("client", "server")
+# Values of the column `clock`. A SYN and its answer may come within one tick of a coarse clock; more segments do not.
+CLOCK_STEP, NO_TIMES, STILL_MOST = 1, 2, 2
 
 
 class ColumnMeaning(NamedTuple):
@@ -52,6 +61,10 @@ CONNECTION = {
     "sack": ColumnMeaning("", "first", "1: both sides agreed on SACK"),
     "stamps": ColumnMeaning("", "first", "1: both sides agreed on timestamps"),
     "options_cut": ColumnMeaning("", "first", "1: the options of a SYN were not captured"),
+    "out_of_order": ColumnMeaning("", "sum", "segments that were recorded behind later ones"),
+    "clock": ColumnMeaning(
+        "", "max", "1: a clock was set back between the segments; 2: they have no times, or all the same"
+    ),
 }
 SIDE = {
     "mss": ColumnMeaning("bytes", "first", "maximum segment size option"),
@@ -75,7 +88,7 @@ SIDE = {
     "zero_windows": ColumnMeaning("", "sum", "segments that close the window"),
     "idle_restarts": ColumnMeaning("", "sum", "data after a second without any segment"),
     "fins": ColumnMeaning("", "max", "1: sent a FIN"),
-    "resets": ColumnMeaning("", "max", "1: sent a RST"),
+    "resets": ColumnMeaning("", "last", "1: its last segment was a RST"),
 }
 # Only of captures at one of the ends (`live`): fingerprint/passive/round_trips.py.
 TRIPS = {
@@ -133,9 +146,15 @@ def _summarise_part(found: Connections, *, trips: bool) -> ConnectionSummary:
         "ended": np.maximum.reduceat(rows.at, found.begin) if count else found.begin,
         "packets": _counted(found.of, (rows.bits & COUNTED) == 0, count),
         "copies": np.bincount(found.copies_of, minlength=count),
+        "out_of_order": _counted(found.of, (rows.bits & (COUNTED | LATE)) == LATE, count),
     }
+    still = (columns["ended"] == columns["started"]) & ((columns["packets"] > STILL_MOST) | (columns["ended"] == 0))
+    columns["clock"] = np.where(found.stepped, CLOCK_STEP, np.where(still, NO_TIMES, 0))
+    timeless = columns["clock"] > 0
     ways = [found.way(0), found.way(1)]
     opening = _opening(found, columns)
+    for name in ("rtt", "rtt_server", "rtt_client"):
+        columns[name][timeless] = ABSENT
     for number, side in enumerate(SIDES):
         _side(found, ways[number], opening[number], number, side, columns)
     whole = found.opened.all(axis=1) & (columns["options_cut"] == 0)
@@ -144,6 +163,7 @@ def _summarise_part(found: Connections, *, trips: bool) -> ConnectionSummary:
     for number, side in enumerate(SIDES):
         _windows(found, ways[number], scales[number], number, side, columns)
         again = _stream(found, sent[number], number, side, columns)
+        columns[f"{side}_first_data"][timeless] = ABSENT
         _beyond(found, sent[number], scales, number, side, columns)
         if trips:
             more = round_trips(found, number) | under_load(found, number, again, columns["rtt"])
@@ -155,6 +175,11 @@ def _summarise_part(found: Connections, *, trips: bool) -> ConnectionSummary:
 def _known(found: Connections, columns: dict[str, Column], whole: Column, opening: list[Column]) -> HandshakeFacts:
     """Return the facts of the handshake that first flights need."""
     trips = [np.maximum(column, 0) for column in _trips(found, columns, opening)]
+    if (bare := (trips[1] > 0) & (columns["stamps"] != 1)).any():
+        # A handshake is slower than the path where a name or an address is looked up, or a queue is cold.
+        least = round_trips(found, 0)["trip_least"]
+        shorter = np.where(bare & (least != ABSENT), np.maximum(trips[1] - least, 0), 0)
+        trips = [np.maximum(trip - shorter, 0) for trip in trips]
     room = np.where(whole, columns["client_first_window"], 0)
     offers = [np.where(columns[f"{side}_mss"] > 0, columns[f"{side}_mss"], DEFAULT_MSS) for side in SIDES]
     less = STAMP_BYTES * np.maximum(columns["stamps"], 0)
@@ -239,8 +264,11 @@ def _side(found: Connections, way: Direction, syn: Column, number: int, side: st
     columns[f"{side}_ttl"] = np.where(spoke, rows.ttl[first].astype(np.int64), ABSENT)
     columns[f"{side}_packets"] = _counted(way.of, fresh, count)
     flags = rows.flags[way.rows]
-    for name, flag in (("fins", FIN), ("resets", RST)):
-        columns[f"{side}_{name}"] = (np.bincount(way.of[(flags & flag) != 0], minlength=count) > 0).astype(np.int64)
+    columns[f"{side}_fins"] = (np.bincount(way.of[(flags & FIN) != 0], minlength=count) > 0).astype(np.int64)
+    # A side that goes on after a reset was not reset: it lay outside the window, or another forged it (RFC 5961 3.2).
+    last = np.where(spoke, ABSENT, 0)
+    last[way.of[fresh]] = (flags[fresh] & RST) != 0
+    columns[f"{side}_resets"] = last
     shut = fresh & (rows.window[way.rows] == 0) & ((flags & RST) == 0)
     columns[f"{side}_zero_windows"] = _counted(way.of, shut, count)
 
@@ -321,12 +349,7 @@ def _kept_alive(found: Connections, sent: Sent, number: int) -> Column:
     """Return the keep-alives; a probe of a closed window is none."""
     alive = sent.alive.copy()
     index = np.flatnonzero(alive)
-    if len(index):
-        theirs = (found.server != bool(number)) & (found.ack > NEVER)
-        heard = np.flatnonzero(theirs)
-        last = latest(theirs, found.of, found.begin, sent.row[index])
-        closed = (last >= 0) & (found.rows.window[heard[np.maximum(last, 0)]] == 0) if len(heard) else last >= 0
-        alive[index[closed]] = False
+    alive[index[closed_before(found, number, sent.row[index])]] = False
     return alive
 
 

@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Frames whose IP packet lies deeper than the column reader can see: select them, and ask a dissector for the packet.
+"""Frames whose IP packet lies deeper than their own header says: look into tunnels for the innermost one.
 
-Rules for this file: a Python loop over frames, which only frames enter that the column reader cannot place. A frame
-that can hold no TCP (ARP, LLDP, spanning tree) is not among them. The dissector (`capture/dissect.py`) is an argument.
-
-Source     IANA "IEEE 802 Numbers", "Protocol Numbers"
+Question   Where does the innermost IP packet of a frame begin?
+Method     A tunnel in UDP holds a frame, which is read as any other, for all frames together (`udp_tunnels.py`). Other
+           tunnels and link types go to a dissector (`capture/dissect.py`, an argument), in a Python loop over frames.
+           A frame that can hold no TCP (ARP, LLDP, spanning tree) goes nowhere.
+Fails as   a count under a name: unread-gre and its like, link-type-N.
+Differs    from the tunnel's end, which looks up the network by its identifier: here, networks are not told apart, as
+           VLANs are not. Cilium writes the sender's identity there, OVN the destination's network, GTP the receiver's
+           tunnel: the two directions of one connection have two identifiers. A packet that is captured in a tunnel and
+           outside it is a copy (`copies.py`).
+Source     IANA "IEEE 802 Numbers", "Protocol Numbers"; Cilium, "Routing", encapsulation; ovn-architecture(7)
 """
 
 from __future__ import annotations
@@ -15,86 +21,111 @@ from collections.abc import Callable
 import numpy as np
 
 from configtron.fingerprint.passive.columns import Column, Frames
-from configtron.fingerprint.passive.link import ETHER_ARP, TYPED, UNKNOWN, VLANS, VLANS_MOST
+from configtron.fingerprint.passive.link import ETHERNET, PPPOE, TAGS, TAGS_MOST, TYPED, UNKNOWN, network_at
+from configtron.fingerprint.passive.udp_tunnels import frames_within
 
-# (link type, a frame's bytes) -> bytes before the innermost IP header; -1: none is found.
+# (link type, a frame's bytes) -> bytes before the innermost IP header; -1: none is found; `NO_IP`: all was understood,
+# and there is none.
+NO_IP = -2
 Dissect = Callable[[int, bytes], int]
 # Counters of frames that no reader understood begin so: connections of the capture may lack segments.
 UNREAD = "unread-"
 # IP protocol number -> name of the tunnel.
 TUNNELS = {4: "ip-in-ip", 41: "6in4", 47: "gre", 137: "mpls"}
-IS_TUNNEL = np.zeros(256, bool)
-IS_TUNNEL[list(TUNNELS)] = True
-# Ethernet type -> name: encapsulations that Scapy reads, and others that may hold IP (MACsec, PBB, VN-tag, NSH, TRILL).
+UDP = 17
+MAY_HOLD = np.zeros(256, bool)
+MAY_HOLD[[*TUNNELS, UDP]] = True
+# Tunnels in UDP that are followed in one frame: a crafted frame may have no end of them.
+NESTED_MOST = 8
+# Ethernet type -> name: encapsulations that Scapy reads, and others that may hold IP (MACsec, PBB, NSH, TRILL).
 NAMES = {
-    0x8847: "mpls", 0x8848: "mpls", 0x8864: "pppoe", 0x893F: "e-tag", 0x88E5: "macsec", 0x88E7: "pbb", 0x8926: "vn-tag",
-    0x894F: "nsh", 0x22F3: "trill", 0x8903: "fabricpath",
+    0x8847: "mpls", 0x8848: "mpls", PPPOE: "pppoe", 0x88E5: "macsec", 0x88E7: "pbb", 0x894F: "nsh", 0x22F3: "trill",
+    0x8903: "fabricpath",
 }  # fmt: skip
 # A type below this is a length (IEEE 802.3), and LLC follows. Of its access points only SNAP's and IP's can hold TCP.
 LENGTHS_BELOW, LLC = 0x0600, "llc"
 ACCESS_POINTS = (b"\xaa\xaa", b"\x06\x06")
 SNAP, SNAP_BYTES = b"\xaa\xaa\x03\x00\x00\x00", 8
-HEAD_BYTES = 512
+HEAD_BYTES, ETHER_BYTES = 512, 14
 
 
-def unfold(frames: Frames, first_bytes: Frames, at: Column, dissect: Dissect | None, counts: Counter[str]) -> Column:
+def unfold(
+    frames: Frames,
+    first_bytes: Frames,
+    at: Column,
+    dissect: Dissect | None,
+    counts: Counter[str],
+    nested: int = NESTED_MOST,
+) -> Column:
     """Return `at` with the place of the innermost IP packet filled in for frames in tunnels.
 
     first_bytes  the same frames; its buffer holds at least their headers
     at           by frame: bytes before the IP packet, `UNKNOWN`, or -1 for none; changed in place
-    counts       gets "dissected", "not-ip", and names of headers not read
+    counts       gets "dissected", "not-ip", names of tunnels in UDP, and names of headers not read
+    nested       tunnels in UDP that are followed
     """
-    rows = np.flatnonzero((at == UNKNOWN) | _tunnelled(first_bytes, at))
+    protocol = _protocols(first_bytes, at)
+    rows = np.flatnonzero((at == UNKNOWN) | ((protocol > 0) & (protocol != UDP)))
     for row in rows.tolist():
         first, link = int(frames.start[row]), int(frames.link[row])
         data = bytes(frames.data[first : first + min(int(frames.kept[row]), HEAD_BYTES)])
-        name = _name(data, link, int(at[row]))
         outer, at[row] = int(at[row]), -1
-        if not name:
-            counts["not-ip"] += 1
-            continue
-        found = dissect(link, data) if dissect is not None else -1
-        if max(outer, -1) < found < len(data):
-            at[row] = found
+        name, link, cut, data = _inside(data, link, outer)
+        found = (dissect(link, data) if dissect is not None else -1) if name else NO_IP
+        if max(outer - cut, -1) < found < len(data):
+            at[row] = found + cut
             counts["dissected"] += 1
         else:
-            counts[name] += 1
+            counts["not-ip" if found == NO_IP else name] += 1
+    if len(rows):
+        protocol = _protocols(frames, at)
+    rows = np.flatnonzero(protocol == UDP)
+    if not len(rows) or not nested:
+        return at
+    rows, before, link_types = frames_within(frames, at, rows, counts)
+    if len(rows):
+        kept, length = frames.kept[rows] - before, frames.length[rows] - before
+        inner = Frames(frames.data, frames.start[rows] + before, kept, length, frames.at[rows], link_types)
+        deeper = unfold(inner, inner, network_at(inner, counts), dissect, counts, nested - 1)
+        at[rows] = np.where(deeper < 0, -1, deeper + before)
     return at
 
 
-def _tunnelled(frames: Frames, at: Column) -> Column:
-    """Return whether an IP header names a tunnel as its payload. Fragments after the first have no such header."""
+def _protocols(frames: Frames, at: Column) -> Column:
+    """Return the protocol of each IP packet that may be a tunnel, else 0. Fragments after the first are none."""
     data = frames.data
     room = frames.kept - at
     rows = np.flatnonzero((at >= 0) & (room >= 20))
     place = frames.start[rows] + at[rows]
     version = data[place] >> 4
-    likely = np.flatnonzero(IS_TUNNEL[data[place + np.where(version == 4, 9, 6)]])
+    protocol = data[place + np.where(version == 4, 9, 6)]
+    likely = np.flatnonzero(MAY_HOLD[protocol])
     rows, place, version = rows[likely], place[likely], version[likely]
     later = ((data[place + 6] & 0x1F) | data[place + 7]) != 0
-    found = np.zeros(len(at), bool)
-    found[rows] = ((version == 4) & ~later) | ((version == 6) & (room[rows] >= 40))
+    holds = ((version == 4) & ~later) | ((version == 6) & (room[rows] >= 40))
+    found = np.zeros(len(at), np.uint8)
+    found[rows] = np.where(holds, protocol[likely], 0)
     return found
 
 
-def _name(data: bytes, link: int, at: int) -> str:
-    """Return the counter of a frame that the dissector cannot read; "" if the frame can hold no TCP."""
+def _inside(data: bytes, link: int, at: int) -> tuple[str, int, int, bytes]:
+    """Return for a frame (counter if the dissector cannot read it, or "" if it can hold no TCP; link type and bytes for
+    the dissector; where in the frame these begin): tags that the columns know are taken away."""
     if at >= 0:
-        return UNREAD + TUNNELS[data[at + 9] if data[at] >> 4 == 4 else data[at + 6]]
+        return UNREAD + TUNNELS[data[at + 9] if data[at] >> 4 == 4 else data[at + 6]], link, 0, data
     if link not in TYPED:
-        return f"link-type-{link}"
+        return f"link-type-{link}", link, 0, data
     field, header = TYPED[link]
     kind = int.from_bytes(data[field : field + 2], "big")
-    for _ in range(VLANS_MOST):
-        if kind not in VLANS:
+    for _ in range(TAGS_MOST):
+        if kind == PPPOE or kind not in TAGS:
             break
-        header += 4
+        header += TAGS[kind]
         kind = int.from_bytes(data[header - 2 : header], "big")
     body = data[header:]
-    if kind < LENGTHS_BELOW:
-        if body[:2] not in ACCESS_POINTS:
-            return ""
+    name = UNREAD + NAMES[kind] if kind in NAMES else ""
+    if kind < LENGTHS_BELOW and body[:2] in ACCESS_POINTS:
         inner = int.from_bytes(body[6:8], "big")
-        other = body[:6] == SNAP and inner not in (*NAMES, *VLANS, 0x0800, 0x86DD)
-        return "" if other or (body[:2] == ACCESS_POINTS[0] and body[:6] != SNAP) else UNREAD + LLC
-    return UNREAD + NAMES[kind] if kind in NAMES and kind != ETHER_ARP else ""
+        other = body[:6] == SNAP and inner not in (*NAMES, *TAGS, 0x0800, 0x86DD)
+        name = "" if other or (body[:2] == ACCESS_POINTS[0] and body[:6] != SNAP) else UNREAD + LLC
+    return name, ETHERNET, header - ETHER_BYTES, bytes(ETHER_BYTES - 2) + kind.to_bytes(2, "big") + body

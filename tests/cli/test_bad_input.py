@@ -36,7 +36,7 @@ prob                                               | Did you mean 'probe'?
 probe shwo 1                                       | Did you mean 'show'?
 probe shwo                                         | Did you mean 'show'?
 tune aply                                          | Did you mean 'apply'?
-learn polices                                      | Did you mean 'policies'?
+--db '' tune status                                 | the name is empty
 replay session                                     | Did you mean 'sessions'?
 fingerprint pacp                                   | Did you mean 'pcap'?
 replay xyz                                         | There is: packets, sessions, study.

@@ -106,7 +106,7 @@ def test_evidence_of_our_own_is_opened_by_its_keys(capsys: Spoken) -> None:
     message = [json.loads(line) for line in out.splitlines()]
     opened = [one for one in message if one["server"]["port"] == 443]
     assert len(opened) == 2 and all(one["observations"]["h2_settings"]["value"] for one in opened)
-    assert err == "64 frames, 52 tcp, 4 connections; 12 plaintext\n"
+    assert err == "64 frames, 52 tcp, 4 connections; 2 out-of-order, 2 out-of-order-us, 12 plaintext\n"
 
 
 def test_keys_that_a_capture_carries_are_no_condition(capsys: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:

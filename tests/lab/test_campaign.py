@@ -122,7 +122,7 @@ def test_the_prober_cannot_read_the_truth(tmp_path: Path) -> None:
 @pytest.mark.proof
 def test_difficult_servers_get_no_wrong_value(tmp_path: Path) -> None:
     """Impaired sites: every claim about what the servers send is true; what cannot be known has a reason."""
-    words = ("--lab-troubles", "--seed", "83", "--region", "na,eu", "--tests", "icw,http,h2,tls")
+    words = ("--lab-troubles", "--seed", "83", "--region", "na,eu", "--tests", "icw,http,h2")
     done = configtron(tmp_path, "-q", "probe", "alexa-top1k", "--lab", "--sites", "60", *words)
     # some sites never answer
     assert done.returncode in (0, 3), done.stderr.decode()

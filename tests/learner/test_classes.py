@@ -11,10 +11,9 @@ import pytest
 from configtron.learner import Setting, policy
 from configtron.learner.class_spread import no_slopes
 from configtron.learner.classes import Classes, choose_k, fit, fit_by_device, of_tensor, spreads
-from configtron.learner.columns import Codes, Contexts, Floats
+from configtron.learner.columns import Codes, Contexts, Floats, contexts_of
 from configtron.learner.evolve import FALSE_ALARM, Divergence, parted, remainders, split, split_by_wants
 from configtron.learner.split_test import ClassDifference, difference, likeliest, values_of
-from configtron.model.errors import BadInput
 from configtron.model.grid import live_grid
 from configtron.model.nearest import nearest
 from configtron.model.nouns import Context
@@ -69,9 +68,10 @@ def test_classes_start_from_a_tensor() -> None:
     assert len(wide) < len(tight) and wide.count.sum() == 180 and (tight.spread >= 0).all()
 
 
-def test_no_points_no_classes() -> None:
-    with pytest.raises(BadInput, match="need a client with bandwidth"):
-        fit(np.full((3, 3), np.nan), 2, np.random.default_rng(1))
+def test_no_known_points_one_class_of_everyone() -> None:
+    found = fit(np.full((3, 3), np.nan), 2, np.random.default_rng(1))
+    mixed = contexts_of([Context(), Context(9000.0, 40.0, 0.0), Context(rtt_ms=40.0)])
+    assert found.everyone and (found.count.tolist(), found.of(mixed).tolist()) == ([3.0], [0, 0, 0])
     assert len(fit(np.zeros((5, 3)), 4, np.random.default_rng(1))) == 1
 
 

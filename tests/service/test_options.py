@@ -41,7 +41,7 @@ DB = Path("absent.db")
         (lambda: ServeOptions(lease.LeaseOptions(DB), DB.parent, port=99_999), "port: 99999"),
         (lambda: lease.LeaseOptions(DB, canary=nan), "canary: nan"),
         (lambda: campaign.ProbeOptions(words=("127.0.0.1",), profile="zz"), "profile: 'zz' is none of quick"),
-        (lambda: campaign.ProbeOptions(tests=("zz",)), "tests: 'zz' is none of icw"),
+        (lambda: campaign.ProbeOptions(tests=("tls",)), "tests: --profile standard has no connection for tls; take"),
         (lambda: campaign.ProbeOptions(rate_per_s=-1.0), "rate_per_s: -1.0"),
         (lambda: campaign.ProbeOptions(shards=2, shard=2), "shard: 2 is no whole number from 0 to 1"),
     ],

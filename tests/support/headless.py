@@ -67,6 +67,7 @@ class HeadlessPage:
         os.close(to_child)
         os.close(from_child)
         self._number, self._buffer, self.requested = 0, b"", [""]
+        self.events: list[dict[str, Any]] = []
         target = self._call("Target.createTarget", {"url": "about:blank", "width": width, "height": 900})["targetId"]
         self._session = self._call("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
         self._call("Emulation.setDeviceMetricsOverride",
@@ -74,7 +75,7 @@ class HeadlessPage:
         self._call("Network.enable", {})
         self._call("Page.enable", {})
         self.requested = []
-        self._call("Page.navigate", {"url": url}, until="Page.loadEventFired")
+        self.visit(url)
 
     def __enter__(self) -> HeadlessPage:
         return self
@@ -84,6 +85,10 @@ class HeadlessPage:
         self._process.wait()
         os.close(self._to)
         os.close(self._from)
+
+    def visit(self, url: str) -> None:
+        """Load a page."""
+        self._call("Page.navigate", {"url": url}, until="Page.loadEventFired")
 
     def value(self, expression: str) -> Any:
         """Return what an expression of JavaScript makes of the page."""
@@ -103,6 +108,7 @@ class HeadlessPage:
                 assert "error" not in event, event
                 answer = event["result"]
             fired = fired or event.get("method") == until
+            self.events.append(event)
             if event.get("method") == "Network.requestWillBeSent":
                 self.requested.append(event["params"]["request"]["url"])
         return answer

@@ -146,6 +146,8 @@ LIVES = {
         ("kmod_device lives", "versions", 0),
         ("kmod_device lives", "busy", 11),
         ("kmod_driver rules", "default", ["configtron", "cubic", True]),
+        ("kmod_driver rules", "by route", [0, ["10.1.2.0/24", "configtron", "reno, by a route (ip route: congctl)"]]),
+        ("kmod_driver rules", "switched off", [10, True, True]),
         ("kmod_driver rules", "before", '{"tcp_congestion_control": "reno"}'),
         ("kmod_driver rules", "windows", {"10.1.0.9": 40, "10.1.2.9": 4, "10.7.0.9": 4}),
         ("kmod_driver rules", "many", {"read back": True, "moved": True, "read": True, "marked": True}),

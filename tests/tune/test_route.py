@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,46 @@ def test_several_ways_and_gateways_of_the_other_family_are_repeated(hosts: Hosts
     assert driver.read().prefixes == prefixes and driver.follow() == 0
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["route add fd01::/32 via fd09::7", "route add fd01::/32 via fd09::8 from fd08::/64"],
+        ["route add default via fd09::8 from fd08::/64", "route add default via fd09::7 from fd09::/64"],
+        ["route add fd01::/16 via fd09::8 from fd08::/64", "route add fd01:0:1::/48 via fd09::7 from fd09::1/128"],
+        ["route add fd01::/32 via fd09::8 from fd08::/60", "route add fd01::/32 via fd09::7 from fd08::/64"],
+        ["route add fd01::/16 via fd09::8 from fd08::/64 metric 9", "route add fd01::/16 via fd09::7 from fd08::/64"],
+        ["route add default from fd08::/64 nexthop via fd09::7 dev vs nexthop via fd09::8 dev vs"],
+        ["route add fd01::/32 via fd09::8 from fd08::/64 src fd08::1", "route add unreachable fd01::/40 from fd08::1"],
+    ],
+)  # fmt: skip
+def test_packets_keep_the_uplink_of_their_source(hosts: Hosts, driver: RouteDriver, words: list[str]) -> None:
+    """And when such routes go, a watch leads ours after them."""
+
+    def led(wanted: str = "") -> list[str]:
+        asked = (f"ip -n {hosts.server} -o -6 route get fibmatch {client} {source}" for client in
+                 ("fd01::2", "fd01:0:1::2", "fd02::2") for source in ("", "from fd08::1", "from fd09::1"))  # fmt: skip
+        found = [subprocess.run(one.split(), capture_output=True, text=True).stdout for one in asked]
+        assert all(wanted in one for one in found if " via " in one)
+        return [one.partition(" via ")[2].partition(" ")[0] for one in found]
+
+    ip(hosts, "-6 addr add fd08::1/64 dev vs nodad")
+    bare = led()
+    for one in words:
+        ip(hosts, f"-6 {one}")
+    before = led()
+    rules = Rules({"slow": SLOW}, {"fd01::/32": "slow", "fd00::/12": "slow"}, "slow")
+    driver.apply(difference(Rules(), rules))
+    assert led("initcwnd 4") == before != bare
+    assert driver.read() == rules and driver.ask(rules).differences == ()
+    mark = driver.mark()
+    driver.follow(rules)
+    for one in reversed(words):
+        ip(hosts, f"-6 {one.replace(' add ', ' del ')}")
+    assert driver.follow(rules) and driver.ask(rules).differences == () and driver.mark() == mark
+    driver.revert(driver.before())
+    assert ours(hosts, 6) == ""
+
+
 def test_routes_that_a_link_took_with_it_are_made_again(hosts: Hosts, applied: RouteDriver) -> None:
     mark = applied.mark()
     applied.follow(RULES)
@@ -195,11 +236,15 @@ def test_a_rule_that_comes_first_is_refused_and_all_is_as_before(
         ((("min_rto", 0.0205),), "10.0.0.0/8", "whole units of 1/1000"),
         ((("initcwnd", 4),), "10.0.0.1/8", "is no prefix"),
         ((("initcwnd", 4),), "cat", "is no prefix"),
+        ((("initcwnd", 5),), "10.1.0.0/16", "a route of table 254 has encapsulation, realms; this driver cannot"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_written(
     hosts: Hosts, driver: RouteDriver, settings: tuple[tuple[str, int]], prefix: str, words: str
 ) -> None:
+    if "realms" in words:
+        tunnel = "nexthop encap ip id 5 dst 10.0.0.9 via 10.9.0.3 dev vs"
+        ip(hosts, f"route add 198.51.100.0/24 nexthop via 10.9.0.2 dev vs realm 3 {tunnel}")
     bare = everything(hosts)
     with pytest.raises(BadInput, match=words):
         driver.apply(Changes({"p": Profile("p", settings)}, {prefix: "p"}))

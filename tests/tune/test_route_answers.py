@@ -11,14 +11,15 @@ import subprocess
 
 import pytest
 
+from configtron.linux.netlink import attribute
 from configtron.model.errors import Refused
 from configtron.model.nouns import Profile
 from configtron.model.protocols import Listener
 from configtron.model.tuning import Changes, Difference, Place, Rules
-from configtron.tune.drivers.route import answers, tcp_metrics_cache
+from configtron.tune.drivers.route import answers, rule, tcp_metrics_cache
 from configtron.tune.drivers.route.dry_connection import begun
-from configtron.tune.drivers.route.route_driver import RouteDriver
-from configtron.tune.drivers.route.table import NOTES_TABLE, TABLE, RouteTable
+from configtron.tune.drivers.route.route_driver import IN_VRF, RouteDriver
+from configtron.tune.drivers.route.table import NOTES_TABLE, RULE, TABLE, RouteTable
 from configtron.tune.rules import difference
 from tests.support.tune.routed import BOTH, RULES, everything, ip
 from tests.support.tune.two_hosts import SERVER, Hosts
@@ -110,7 +111,9 @@ def test_a_route_in_front_of_ours_is_not_ours_in_force(hosts: Hosts, applied: Ro
     assert applied.ours() == "" and len(applied.others()) == 1
 
 
-def test_conditions_that_no_lookup_meets_are_named(hosts: Hosts, applied: RouteDriver) -> None:
+def test_conditions_that_no_lookup_meets_are_named(
+    hosts: Hosts, applied: RouteDriver, caplog: pytest.LogCaptureFixture
+) -> None:
     """But for what is forwarded: that is nobody's of ours."""
     ip(hosts, "rule add iif vs lookup 100 pref 1000")
     assert applied.ask(RULES).differences == applied.ask(RULES).unasked == ()
@@ -118,6 +121,17 @@ def test_conditions_that_no_lookup_meets_are_named(hosts: Hosts, applied: RouteD
     (line,) = applied.ask(RULES).unasked
     assert line.startswith("rule 1001: from all fwmark lookup 100 comes before ours") and "fwmark was not asked" in line
     assert applied.ask(RULES).differences == ()
+    applied.apply(Changes({}, {"10.1.0.0/16": "fast"}))
+    assert caplog.messages == []
+    ip(hosts, "rule add l3mdev pref 1000")
+    assert "from all l3mdev lookup comes before ours" in "".join(applied.ask(RULES).unasked)
+    applied.apply(Changes({}, {"10.1.0.0/16": "fast"}))
+    assert caplog.messages == [IN_VRF]
+    # as a newer kernel writes it: a condition that this program does not know
+    newer = RULE.pack(socket.AF_INET, 0, 0, 0, 0, 0, 0, 1, 0) + b"".join(
+        attribute(kind, bytes([value])) for kind, value in ((25, 10), (31, 1), (32, 0))
+    )
+    assert rule.parse(4, newer).conditions == ("dscp", "attribute 31")
 
 
 def test_of_many_prefixes_a_sample_is_asked(driver: RouteDriver) -> None:

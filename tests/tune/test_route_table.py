@@ -31,6 +31,7 @@ from configtron.tune.route_table import (
     lookups,
     merged,
     overlaid,
+    source_bits,
 )
 from configtron.tune.rules import lookup
 
@@ -47,10 +48,9 @@ def parsed(prefix: str) -> tuple[int, bytes, int]:
     return network.version, network.network_address.packed, network.prefixlen
 
 
-def route(prefix: str, interface: int, metric: int = 0, tos: int = 0) -> RouteArguments:
-    return RouteArguments(
-        *parsed(prefix), metric, RouteWay(hops=(Hop(interface, "10.0.0.1"),), metrics=OWN_METRICS), tos
-    )
+def route(prefix: str, interface: int, metric: int = 0, tos: int = 0, source: str = "") -> RouteArguments:
+    way = RouteWay(hops=(Hop(interface, "10.0.0.1"),), metrics=OWN_METRICS)
+    return RouteArguments(*parsed(prefix), metric, way, tos, source if ":" in prefix else "")
 
 
 # Few bits, so that prefixes nest and meet; of IPv4 and of IPv6.
@@ -58,26 +58,37 @@ prefixes = st.builds(
     lambda shift, high, length: str(ip_network((high << shift, length), strict=False)),
     st.sampled_from([28, 124]), st.integers(0, 15), st.integers(0, 4),
 )  # fmt: skip
-grounds = st.lists(st.builds(route, prefixes, st.integers(1, 3), st.integers(0, 2)), max_size=8)
+sources = st.sampled_from(["", "", "4000::/2", "6000::/3", "8000::/1"])
+grounds = st.lists(st.builds(route, prefixes, st.integers(1, 3), st.integers(0, 2), st.just(0), sources), max_size=8)
 rules = st.builds(
     Rules, st.just(PROFILES), st.dictionaries(prefixes, st.sampled_from(list(PROFILES)), max_size=6),
     st.sampled_from(["", *PROFILES]),
 )  # fmt: skip
+origins = st.sampled_from(["::", "2000::1", "4000::1", "6000::1", "9000::1"]).map(lambda text: ip_address(text).packed)
 addresses = st.one_of(
     st.integers(0, 15).map(lambda high: ip_address(high << 28)), st.integers(0, 13).map(lambda b: ip_address(b << 124))
 )
 
 
-def kernel(routes: dict[RouteKey, RouteWay], version: int, packed: bytes) -> tuple[RouteKey, RouteWay] | None:
-    """The longest prefix, of these the lowest metric, as fib_trie.c and ip6_fib.c look up."""
+def kernel(
+    routes: dict[RouteKey, RouteWay], version: int, packed: bytes, origin: bytes
+) -> tuple[RouteKey, RouteWay] | None:
+    """The longest prefix, of these the longest source, then the lowest metric, as fib_trie.c and ip6_fib.c look up."""
     width, number = len(packed) * 8, int.from_bytes(packed, "big")
 
     def within(key: RouteKey) -> bool:
         shift = width - key.length
+        if key.source and ip_address(origin) not in ip_network(key.source):
+            return False
         return key.version == version and number >> shift == int.from_bytes(key.address, "big") >> shift
 
-    holding = [item for item in routes.items() if within(item[0])]
-    return min(holding, key=lambda item: (-item[0].length, item[0].metric), default=None)
+    hidden = {key[:3] for key in routes if key.source and key.length}
+    holding = [item for item in routes.items() if within(item[0]) and (item[0].source or item[0][:3] not in hidden)]
+    return min(holding, key=lambda item: (-item[0].length, -source_bits(item[0].source), item[0].metric), default=None)
+
+
+def as_key(one: RouteArguments) -> RouteKey:
+    return RouteKey(*one[:4], one.source)
 
 
 def made(given: list[RouteArguments], wanted: Rules) -> dict[RouteKey, RouteWay]:
@@ -85,12 +96,12 @@ def made(given: list[RouteArguments], wanted: Rules) -> dict[RouteKey, RouteWay]
 
 
 @pytest.mark.slow
-@given(grounds, rules, addresses)
+@given(grounds, rules, addresses, origins)
 def test_packets_go_where_they_went_with_their_profile(
-    given_routes: list[RouteArguments], wanted: Rules, address: IPv4Address | IPv6Address
+    given_routes: list[RouteArguments], wanted: Rules, address: IPv4Address | IPv6Address, origin: bytes
 ) -> None:
-    before = kernel({RouteKey(*r[:4]): r.way for r in reversed(given_routes)}, address.version, address.packed)
-    found = kernel(made(given_routes, wanted), address.version, address.packed)
+    before = kernel({as_key(r): r.way for r in reversed(given_routes)}, address.version, address.packed, origin)
+    found = kernel(made(given_routes, wanted), address.version, address.packed, origin)
     profile = lookup(wanted, str(address))
     if found is None or found[1] is THROW:
         assert profile is None or before is None
@@ -104,26 +115,30 @@ def test_packets_go_where_they_went_with_their_profile(
 
 
 def by_rules(
-    main: dict[RouteKey, RouteWay], ours: dict[RouteKey, RouteWay], version: int, packed: bytes
+    main: dict[RouteKey, RouteWay], ours: dict[RouteKey, RouteWay], version: int, packed: bytes, origin: bytes
 ) -> RouteWay | None:
     """The way by our rules and then the main table's own, as fib_rules.c goes through them."""
     for one in (*lookups(version, lengths_of(ours).get(version, ())), RouteLookup(main=True, longest_rejected=-1)):
-        found = kernel(main if one.main else ours, version, packed)
+        found = kernel(main if one.main else ours, version, packed, origin)
         if found and found[0].length > one.longest_rejected and found[1].kind != "throw":
             return found[1]
     return None
 
 
 @pytest.mark.slow
-@given(grounds, grounds, rules, addresses)
+@given(grounds, grounds, rules, addresses, origins)
 def test_a_longer_route_wins_that_came_after_ours(
-    given_routes: list[RouteArguments], later: list[RouteArguments], wanted: Rules, address: IPv4Address | IPv6Address
+    given_routes: list[RouteArguments],
+    later: list[RouteArguments],
+    wanted: Rules,
+    address: IPv4Address | IPv6Address,
+    origin: bytes,
 ) -> None:
     ours = made(given_routes, wanted)
-    main = {RouteKey(*r[:4]): r.way for r in reversed([*given_routes, *later])}
+    main = {as_key(r): r.way for r in reversed([*given_routes, *later])}
     version, packed = address.version, address.packed
-    alone, own = kernel(main, version, packed), kernel(ours, version, packed)
-    way = by_rules(main, ours, version, packed)
+    alone, own = (kernel(table, version, packed, origin) for table in (main, ours))
+    way = by_rules(main, ours, version, packed, origin)
     if own is None or own[1].kind == "throw" or (alone is not None and alone[0].length > own[0].length):
         assert way == (alone[1] if alone else None)
     else:
@@ -135,14 +150,6 @@ def test_metrics_of_the_main_route_stay_unless_the_profile_says_otherwise() -> N
     assert merged(OWN_METRICS, ((15, 0),)) == ((2, 1400),)
     locked = ((1, 1 << 2 | 1 << 13), (2, 1400), (11, 40), (13, 50))
     assert merged(((1, 1 << 2), (2, 1400)), numbers(PROFILES["fast"])) == locked
-
-
-def test_what_routes_inside_a_prefix_become() -> None:
-    main = [route("0.0.0.0/0", 1), route("10.1.2.0/24", 2), route("10.9.0.0/16", 3)]
-    routes = made(main, Rules(PROFILES, {"10.0.0.0/8": "fast", "10.9.0.0/16": "slow"}))
-    assert {(key.length, key.metric): way.hops[0].interface for key, way in routes.items()} == {
-        (8, 2): 1, (24, COPY + 2): 2, (16, 1): 3,
-    }  # fmt: skip
 
 
 def test_the_default_has_one_route_for_all_that_no_other_holds() -> None:
@@ -181,7 +188,7 @@ def test_overlaid_shows_whether_other_routes_change(given_routes: list[RouteArgu
     main = MainTable(given_routes)
     inside = any(
         ip_network((number.to_bytes(bits(version) // 8, "big"), length)).subnet_of(ip_network(prefix))  # type: ignore
-        for (version, length, number), _ in main.routes
+        for (version, length, number, _), _ in main.routes
         for prefix in changed
         if ip_network(prefix).version == version
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from configtron.cli.options import INPUT_FILE, form_options
+from configtron.cli.options import INPUT_FILE, NamedPath, form_options
 from configtron.cli.output import say
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, PARTIAL
@@ -17,7 +17,7 @@ from configtron.report.files import opened
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...",
-                type=click.Path(exists=True, dir_okay=False, allow_dash=True))  # fmt: skip
+                type=NamedPath(exists=True, dir_okay=False, allow_dash=True))  # fmt: skip
 @form_options
 @click.option("--servers", is_flag=True, help="One row a server, from all its connections together.")
 @click.option("--stream", is_flag=True,
@@ -28,9 +28,10 @@ from configtron.report.files import opened
 def pcap(files: tuple[str, ...], form: str, output_file: str, servers: bool, stream: bool, keylog: Path | None) -> int:
     """Read connections out of packet captures: pcap or pcapng, also compressed (gz, zst); - is standard input.
 
-    Several files are one capture, in the order given. Each connection is reported with what it shows about both sides,
-    graded as in docs/fingerprint.md. What cannot be read is counted on standard error; frames in tunnels are read by
-    Scapy, if it is installed. Exit code 3: a file was cut or broken, or frames could not be read; 4: no TCP in it.
+    Several files are one capture, in whatever order they are named: packets count in the order of their times. Each
+    connection is reported with what it shows about both sides, graded as in docs/fingerprint.md. What cannot be read
+    is counted on standard error; frames in tunnels are read by Scapy, if it is installed. Exit code 3: a file was cut
+    or broken, or frames could not be read; 4: no TCP in it.
     """
     from configtron.report.connections import counted, knobs_in, write_connections, write_servers
     from configtron.service.capture import CaptureReading

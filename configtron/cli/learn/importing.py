@@ -13,7 +13,10 @@ from configtron.cli.settings import settings
 from configtron.model.choices import OUTCOME_SOURCES
 from configtron.model.errors import DONE, NOTHING, PARTIAL, BadInput
 
-FORMS = ("outcomes", "nginx", "apache-us", "apache-s", "haproxy", "boomerang", "web-vitals", "har", "contexts")
+FORMS = (
+    "outcomes", "nginx", "apache-us", "apache-s", "json-ns", "json-us", "json-ms", "json-s", "haproxy", "envoy", "json",
+    "boomerang", "web-vitals", "har", "contexts",
+)  # fmt: skip
 
 
 @click.command(name="import")
@@ -44,7 +47,7 @@ FORMS = ("outcomes", "nginx", "apache-us", "apache-s", "haproxy", "boomerang", "
 def import_(file: BinaryIO, kind: str | None, **how: Any) -> int:
     """Read outcomes from FILE (- is standard input; gzip is unpacked) into a new log of the database.
 
-    FILE is JSON Lines or CSV of outcomes (docs/learn.md shows both), an access log of nginx, Apache or HAProxy, beacons
+    FILE is JSON Lines or CSV of outcomes (docs/learn.md shows both), an access log (text or JSON), beacons
     of boomerang or web-vitals, an HTTP archive, or contexts (docs/learn.md). Of addresses only the prefix is stored.
     Outcomes without their client's network get it from contexts of the same prefix that were seen before the load.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from configtron.cli.lazy import LazyGroup
-from configtron.cli.options import form_options
+from configtron.cli.options import NamedPath, form_options
 from configtron.cli.output import LEARNING, event_lines, rows_to, write_rows
 
 
@@ -21,7 +21,7 @@ def indigo() -> None:
     """
 
 
-FOLDER = click.Path(path_type=Path, file_okay=False)
+FOLDER = NamedPath(path_type=Path, file_okay=False)
 ROUND_COLUMNS = ("kind", "round", "driver", "where", "loss", "trained_agreement", "trained_distance",
                  "untrained_agreement", "untrained_distance", "calibrated_agreement",
                  "calibrated_distance")  # fmt: skip

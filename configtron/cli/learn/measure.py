@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from configtron.cli.options import FILE, form_options, not_empty
+from configtron.cli.options import FILE, NamedPath, form_options, not_empty
 from configtron.cli.output import progress_bar, say
 from configtron.cli.settings import settings
 from configtron.linux.signals import terminated
@@ -45,7 +45,7 @@ SERVERS = ("nginx", "apache")
 @click.option("--fail-on-unknown", is_flag=True, help="Exit with 1 if the interval of a median is too wide.")
 @click.option("--tensor", type=FILE, metavar="FILE",
               help="Write the tensor here too; one is always written into the measurement's folder.")  # fmt: skip
-@click.option("--status-updates-file", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE",
+@click.option("--status-updates-file", type=NamedPath(path_type=Path, allow_dash=True), metavar="FILE",
               help="Progress as JSON lines; - is stderr.")  # fmt: skip
 @form_options
 def measure(fail_on_unknown: bool, tensor: Path | None, status_updates_file: Path | None, form: str, output_file: str,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from configtron.cli.completing import learned
-from configtron.cli.options import Command, Decorator, with_options
+from configtron.cli.options import Command, Decorator, NamedPath, with_options
 from configtron.cli.settings import settings
 from configtron.model.errors import BadInput
 
@@ -55,7 +55,7 @@ def policy_option(name: str = "name", **more: Any) -> Decorator:
 
 
 # The folder of a manager's keys.
-KEYS = click.option("--keys", type=click.Path(file_okay=False, readable=False, path_type=Path), metavar="FOLDER",
+KEYS = click.option("--keys", type=NamedPath(file_okay=False, readable=False, path_type=Path), metavar="FOLDER",
                     help="Folder of the manager's keys; else `fleet` beside the database.")  # fmt: skip
 
 

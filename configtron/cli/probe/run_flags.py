@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from configtron.cli.completing import runs
-from configtron.cli.options import FILE, Decorator, Finite, not_empty, output_option, with_options
+from configtron.cli.options import FILE, Decorator, Finite, NamedPath, not_empty, output_option, with_options
 from configtron.cli.probe import names
 from configtron.model.choices import BACKENDS, PROFILES, TESTS
 
@@ -86,7 +86,7 @@ run_options = with_options(
     _switch("-d --dry-run", "Show what would be probed; send nothing."),
     _file("--metadata-file", "Write the run's configuration and counts here, as JSON."),
     _file("--status-updates-file", "Write a JSON line here each second; - is stderr."),
-    _file("--save-pcap", "Write packets to files in this folder.", type=click.Path(path_type=Path, file_okay=False)),
+    _file("--save-pcap", "Write packets to files in this folder.", type=NamedPath(path_type=Path, file_okay=False)),
     click.option("--fail-on", multiple=True, metavar="EXPR",
                  help="Exit with 1 if true: 'icw<10', 'http_version=http/1.1', 'failed>5%'."),
     _text("--contact", "URL that names who probes; every request carries it.", callback=names.sendable, metavar="URL"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from configtron.cli.completing import measured, runs
-from configtron.cli.options import INPUT_FILE, check_alone, form_options, format_option, output_option
+from configtron.cli.options import INPUT_FILE, NamedPath, check_alone, form_options, format_option, output_option
 from configtron.cli.output import event_lines, say
 from configtron.cli.probe.names import known_knob, run_number
 from configtron.cli.settings import settings
@@ -44,7 +44,7 @@ def diff(before: int, after: int, form: str, output_file: str, knobs: tuple[str,
               show_default=True, help="jsonl: one record per target and vantage; csv: one row per verdict; "
               "results: one line per probe connection.")  # fmt: skip
 @output_option
-@click.option("--parquet", type=click.Path(path_type=Path, file_okay=False), metavar="DIRECTORY",
+@click.option("--parquet", type=NamedPath(path_type=Path, file_okay=False), metavar="DIRECTORY",
               help="Parquet files in this folder, by day and region: readings and verdicts.")  # fmt: skip
 def export(run: int, form: str, output_file: str, parquet: Path | None) -> int:
     """Write a run (a number, or last) for other programs; jsonl records fit the shipped report/probe.schema.json."""

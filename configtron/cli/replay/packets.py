@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from configtron.cli.completing import runs
-from configtron.cli.options import form_options
+from configtron.cli.options import NamedPath, form_options
 from configtron.cli.output import say
 from configtron.cli.probe.names import run_number
 from configtron.cli.settings import settings
@@ -18,16 +18,16 @@ from configtron.report.files import can_be_written, opened
 
 
 @click.command()
-@click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(exists=True, path_type=Path))
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=NamedPath(exists=True, path_type=Path))
 @click.option("--run", callback=run_number, shell_complete=runs, metavar="RUN",
               help="A run of the database (a number, or last), against its stored readings.")  # fmt: skip
-@click.option("--expect", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+@click.option("--expect", type=NamedPath(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
               help="Results or records to compare with, instead of those beside each recording.")  # fmt: skip
 @click.option("--adopt", is_flag=True,
               help="Take captures of any origin as fixtures: keep what is read of each beside it.")  # fmt: skip
 @click.option("--update", is_flag=True, help="Store the results of the replay as the expected ones.")
 @click.option("--fail-on-diff", is_flag=True, help="Exit with 1 if anything differs: the default.")
-@click.option("--junit", type=click.Path(dir_okay=False), metavar="FILE", help="Write a JUnit report too.")
+@click.option("--junit", type=NamedPath(dir_okay=False), metavar="FILE", help="Write a JUnit report too.")
 @click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Processes.  [default: one a CPU]")
 @form_options
 def packets(files: tuple[Path, ...], run: int | None, expect: Path | None, adopt: bool, update: bool,

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from configtron.cli.completing import policies
-from configtron.cli.options import Finite, budget_option, seed_option, spelt, typed, with_options
+from configtron.cli.options import Finite, NamedPath, budget_option, seed_option, spelt, typed, with_options
 from configtron.model.errors import BadInput
 
 # A replay without --sessions: 250 sessions for each of 20 classes x 12 sites.
@@ -44,9 +44,9 @@ session_options = with_options(
                       " capture, contexts as JSON Lines, CSV (sessions or networks), Mahimahi, [s, Mbit/s]."),
     click.option("--tensor", default="analytic", show_default=True, metavar="FILE|NAME",
                  help="Page load times: a PLT-tensor's file; analytic, idiosyncratic; hotcloud, configtron, realism."),
-    click.option("--world", "worlds", multiple=True, metavar="FILE", type=click.Path(dir_okay=False),
+    click.option("--world", "worlds", multiple=True, metavar="FILE", type=NamedPath(dir_okay=False),
                  help="A world's file of any origin (docs/studies.md), for --tensor; repeat for a row each."),
-    click.option("--world-out", metavar="FILE", type=click.Path(dir_okay=False),
+    click.option("--world-out", metavar="FILE", type=NamedPath(dir_okay=False),
                  help="Write the world of these options as a world's file, .npz or .csv, and play nothing."),
     click.option("--warm", default="none", show_default=True, metavar="FILE|NAME",
                  help="An emulated tensor to start from: a file, or mis-specified."),

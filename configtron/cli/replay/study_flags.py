@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from configtron.cli.options import format_option, not_empty, with_options
+from configtron.cli.options import NamedPath, format_option, not_empty, with_options
 from configtron.model.choices import NEEDS
 
 # The options that are taken by a study of claims, by a study of simulated sessions, with --resume, and with --list.
@@ -47,20 +47,20 @@ study_options = with_options(
                  help="The same seed gives the same parts, bit for bit."),
     click.option("-j", "--jobs", type=click.IntRange(1), default=None,
                  help="For studies of the lab: guests at the same time.  [default: one a CPU]"),
-    click.option("--folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
+    click.option("--folder", type=NamedPath(file_okay=False, path_type=Path), metavar="FOLDER",
                  help="For studies of the lab: store parts there, in a folder for each study; complete parts do not run"
                       " again.  [default: beside the database, in FILE.studies]"),
     click.option("--fail-on-absent", is_flag=True, help="Exit with 1 if a claim of the paper's does not hold here."),
-    click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    click.option("--html", type=NamedPath(dir_okay=False, path_type=Path), metavar="FILE",
                  help="Write a page too: claims or numbers, plots, tables, in one file that loads nothing."),
     format_option(),
-    click.option("-o", "--output-file", default="-", type=click.Path(),
+    click.option("-o", "--output-file", default="-", type=NamedPath(),
                  help="Write here; - is stdout; claims with -f csv: a folder that exists gets a file a table."),
     click.option("--archive", is_flag=True,
                  help="For pantheon and pantheonchanges: store every packet of each run, about 4 bytes a packet."),
     click.option("--only", default="", metavar="RUN",
                  help="For pantheon and pantheonchanges: run only PART/SCHEME; may have a *."),
-    click.option("--site", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+    click.option("--site", type=NamedPath(file_okay=False, path_type=Path), metavar="DIR",
                  help="For pantheon and pantheonchanges: write static pages of all complete runs there."),
     click.option("--cluster", default="", metavar="ADDRESS", callback=not_empty,
                  help="For studies of the lab: run parts on the workers of this Dask scheduler (tls://HOST:8786)."),

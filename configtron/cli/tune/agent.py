@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from configtron.cli.options import NamedPath
 from configtron.cli.output import say
 from configtron.cli.tune.options import log_options
 from configtron.cli.tune.resolved import lease_options
@@ -19,7 +20,7 @@ FOLDER, USER = Path("/var/lib/configtron-agent"), "configtron-agent"
 
 
 @click.command()
-@click.option("--folder", type=click.Path(file_okay=False, readable=False, path_type=Path), default=FOLDER,
+@click.option("--folder", type=NamedPath(file_okay=False, readable=False, path_type=Path), default=FOLDER,
               show_default=True, help="The agent's keys, its manager's address, its spool.")  # fmt: skip
 @click.option("--user", default=USER, show_default=True, metavar="NAME",
               help="User of the process that has the network; this process stays root.")  # fmt: skip

@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from configtron.cli.options import form_options
-from configtron.cli.output import rows_to
+from configtron.cli.output import rows_to, say
 from configtron.cli.tune.options import where_options
 from configtron.cli.tune.resolved import place
 from configtron.model.errors import DONE, NOTHING
@@ -43,4 +43,5 @@ def doctor(form: str, output_file: str, **_: object) -> int:
         else:
             columns = ("kind", *rows.DRIVER_COLUMNS, *rows.KNOB_COLUMNS, *CHECK_COLUMNS[:-1])
             write(columns, [*first, *second, *third])
+    say(*(f"driver {one.name}: {note}" for one in drivers for note in one.notes))
     return DONE if any(not one.lack for one in drivers) else NOTHING

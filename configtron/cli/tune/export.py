@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from configtron.cli.options import output_option
+from configtron.cli.options import NamedPath, output_option
 from configtron.cli.output import say
 from configtron.cli.settings import hint
 from configtron.cli.tune.options import where_options
@@ -36,7 +36,7 @@ def export(form: str, ipv6: bool, output_file: str, **_: object) -> None:
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("-o", "--output-folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
+@click.option("-o", "--output-folder", type=NamedPath(file_okay=False, path_type=Path), metavar="FOLDER",
               help="Write the units as files to this folder: /etc/systemd/system.")  # fmt: skip
 @click.option("--fleet", is_flag=True, help="The units of a fleet's agent and manager instead (docs/fleet.md).")
 def unit(name: str | None, output_folder: Path | None, fleet: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from configtron.cli.completing import drivers
-from configtron.cli.options import Decorator, Finite, with_options
+from configtron.cli.options import Decorator, Finite, NamedPath, with_options
 from configtron.cli.probe.names import interface_name
 from configtron.model.choices import MAX_PREFIXES
 
@@ -29,7 +29,7 @@ where_options = with_options(
 )  # fmt: skip
 
 
-log_socket_option = click.option("--log-socket", "log_path", type=click.Path(dir_okay=False, path_type=Path),
+log_socket_option = click.option("--log-socket", "log_path", type=NamedPath(dir_okay=False, path_type=Path),
                                  metavar="PATH", help="Socket of the web server's access log."
                                  "  [default: /run/configtron/outcomes.log]")  # fmt: skip
 beacons_option = click.option("--beacons", default="127.0.0.1:9315", show_default=True, metavar="HOST:PORT",

@@ -45,12 +45,11 @@ def given(name: str, otherwise: Any = None) -> Any:
 
 def place() -> Place:
     """Return where to act. Errors: `BadInput` for a listener that is none."""
+    from configtron.service.lease.options import cgroup_path
     from configtron.tune.listeners import listeners_text
 
-    listen = given("listen", ())
-    return Place(
-        given("netns", ""), given("interface", ""), given("cgroup", ""), listeners_text(listen) if listen else ""
-    )
+    listen = listeners_text(given("listen", ())) if given("listen", ()) else ""
+    return Place(given("netns", ""), given("interface", ""), cgroup_path(given("cgroup", "")), listen)
 
 
 def lease_options() -> LeaseOptions:

@@ -1,60 +1,112 @@
 # SPDX-License-Identifier: MIT
-"""Access logs of nginx, Apache and HAProxy: one line, one answered request.
+"""Access logs of web servers and proxies, as text or JSON: one line, one answered request.
 
 Question   Which client requested which page, when, for how long, and from which referring page?
-Method     The combined format (with or without a virtual host before it), then fields: KEY=VALUE in any order (`KEYS`),
-           or one bare number, the time that the request took. A number with a point is nginx's $request_time, seconds;
-           a whole one is Apache's %D (microseconds) or %T (seconds), and which of them must be stated (`bare`). nginx
-           dates a line when the answer ended, Apache and HAProxy when the request began. HAProxy's HTTP log has
-           timers (Ta, else Tt, is the request's) and may have captured Host, Referer and User-Agent, in that order.
+Method     A format of text is a row of named parts (`FORMS`): the combined format (with or without a virtual host
+           before it, lighttpd's beside the address), HAProxy's HTTP log, Envoy's default. After the combined format
+           come KEY=VALUE in any order, quoted words, or one bare number, the time that the request took. An object of
+           JSON is read by the names of its keys (`FIELDS`, `DURATIONS`), also nested; KEY=VALUE by the same table.
+           A time is in the unit of its key's name or its own ("12ms"), or its program's (`PROGRAMS`); a bare number
+           or a `request_time` with a point is nginx's, seconds. Any other number needs a stated unit (`STATED`).
+           A date is the request's begin or end by its key or its program; in brackets nginx writes the end, Apache
+           the begin. Epochs have the unit that their size shows (`outcome_formats.EPOCHS`).
+           The client is the first public address of the address field; where that holds none, the first public one
+           of X-Forwarded-For, whose first is taken where none is public. A request in absolute form names its site.
 Reads as   a `Hit`: begin and end in seconds since the epoch. `fine`: both are known to a millisecond, not to a second.
-Fails as   None and a counted reason for a line that is good and no load (no request in it, aborted); `BadInput` for a
-           line of no such format.
+Fails as   a counted reason for a line that is good and no load (no request in it, aborted); `BadInput` for a line of
+           no such format, with the part at which it differs.
 Differs    from `fingerprint/device.py`, which reads the same lines for the User-Agent alone.
-Source     nginx ngx_http_log_module, $request_time, $msec, $tcpinfo_rtt; Apache mod_log_config; HAProxy configuration
-           manual 8.2.3 (HTTP log format), 8.4 (timing events)
+Source     nginx ngx_http_log_module; Apache mod_log_config; HAProxy configuration manual 8.2.3, 8.4; Envoy access
+           logging (default format); Traefik access logs (JSON fields); Caddy's log directive; RFC 9112 3.2 (targets)
 """
 
 from __future__ import annotations
 
 import calendar
+import json
 import re
-from collections.abc import Callable, Sequence
-from ipaddress import ip_address
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from ipaddress import ip_address, ip_network
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
-from configtron.fingerprint.features import plain
+from configtron.fingerprint.features import plain_text
+from configtron.intake.outcome_formats import unit_ns
 from configtron.model.errors import BadInput
 
-QUOTED = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
-REST = r'((?: "[^"\\]*(?:\\.[^"\\]*)*")*)((?: \S+)*)\s*$'
-# [vhost[:port] ]client identity user [time] "request" status size "referer" "agent" ["more"] [fields]
-PLAIN = re.compile(rf"([0-9a-fA-F.:]+) \S+ [^\[]*\[([^\]]*)\] {QUOTED} (\d{{3}}) \S+ {QUOTED} {QUOTED}{REST}")
-HOSTED = re.compile(rf"(\S+) {PLAIN.pattern}")
-# ...: client:port [time] frontend backend/server timers status size - - flags conns queues {captured} "request"
-HAPROXY = re.compile(
-    r"(?:.*?: )?([0-9a-fA-F.:]+):\d+ \[([^\]]*)\] \S+ \S+/\S+ ([-+/\d]+) (-?\d+) \+?\d+ \S+ \S+ (\S{4}) \S+ \S+"
-    r'(?: \{([^}]*)\})?(?: \{[^}]*\})? "([^"]*)'
-)
+QUOTED = r'"(?P<{}>[^"\\]*(?:\\.[^"\\]*)*)"'
+REQUEST, REFERER, AGENT, FORWARDED = (QUOTED.format(name) for name in ("request", "referer", "agent", "forwarded"))
+# Parts of a line, each with its name.
+COMBINED = (
+    ("the client", r'(?P<address>[^\["]+) '), ("the date in brackets", r"\[(?P<time>[^\]]*)\] "),
+    ("the request in quotes", rf"{REQUEST} "), ("the status", r"(?P<status>\d{3}) \S+ "),
+    ("the referer in quotes", rf"{REFERER} "), ("the user agent in quotes", AGENT), ("the end", r"(?P<rest>.*)"),
+)  # fmt: skip
+DATE = ("the date in brackets", r"\[(?P<begin>[^\]]*)\] ")
+FORMS = {
+    "combined": COMBINED,
+    "haproxy": (
+        ("client:port", r"(?:.*?: )?(?P<address>[0-9a-fA-F.:]+):\d+ "), DATE,
+        ("frontend backend/server", r"\S+ \S+/\S+ "), ("the timers", r"(?:[-+\d]+/)*(?P<request_ms>[-+\d]+) "),
+        ("status and bytes", r"(?P<status>-?\d+) \+?\d+ \S+ \S+ "), ("the flags", r"(?P<flags>\S{4}) \S+ \S+"),
+        ("the request in quotes", r' (?:\{(?P<captured>[^}]*)\} )?(?:\{[^}]*\} )?"(?P<request>[^"]*)'),
+    ),
+    "envoy": (
+        DATE, ("the request in quotes", rf"{REQUEST} "), ("status and flags", r"(?P<status>\d+) (?P<flags>\S+) "),
+        ("bytes and duration", r"\d+ \d+ (?P<request_ms>\d+) \S+ "),
+        ("X-Forwarded-For in quotes", rf"{FORWARDED} "), ("the user agent in quotes", rf"{AGENT} "),
+        ("request number and authority in quotes", r'"[^"]*" "(?P<host>[^"]*)"'),
+    ),
+}  # fmt: skip
+NAMED = {"combined": "an access log (combined format)", "haproxy": "HAProxy's HTTP log", "envoy": "Envoy's log"}
+LINES = {form: re.compile("".join(part for _, part in parts)) for form, parts in FORMS.items()}
+# What a line shows, and the keys by which logs of JSON or KEY=VALUE name it, in lower case; the first that is there.
+FIELDS = {field: names.split() for field, names in {
+    "address": "client_ip remote_ip clienthost remote_addr client_addr clientip remote_address"
+               " downstream_remote_address remote_host remote client ip",
+    "forwarded": "http_x_forwarded_for x_forwarded_for request_x_forwarded_for xff",
+    "host": "host requesthost http_host authority vhost server_name", "method": "method requestmethod request_method",
+    "path": "uri requestpath request_uri path url", "request": "request request_line",
+    "status": "status downstreamstatus response_code status_code code", "flags": "response_flags termination_state",
+    "referer": "http_referer referer request_referer http_referrer referrer",
+    "agent": "http_user_agent user_agent request_user_agent useragent agent ua",
+    "begin": "begin_ms start_time startutc accept_date", "end": "msec time_iso8601 time_local",
+    "time": "@timestamp timestamp time date ts", "dest": "dest http_sec_fetch_dest",
+    **{name: name for name in ("tcpinfo_rtt", "tcpinfo_rttvar", "profile", "propensity")},
+}.items()}  # fmt: skip
+UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+# A unit that is none: seconds for a number with a point, as nginx and Caddy write them; and none at all.
+POINT, UNKNOWN = 0.0, -1.0
+STEMS = "request duration request_time response_time time_taken latency elapsed took".split()
+# Keys of how long a request took -> unit, seconds.
+DURATIONS = {f"{stem}_{unit}": scale for stem in STEMS for unit, scale in UNITS.items()} | {
+    "request_time": POINT, **dict.fromkeys(STEMS[1:2] + STEMS[3:], UNKNOWN)}  # fmt: skip
+NAMES = dict.fromkeys(DURATIONS, "took") | {name: field for field, names in FIELDS.items() for name in names}
+RANKS = {name: -at for at, name in enumerate(NAMES)}
+# A key and how its value begins, by which a program's objects are known; the unit of its duration; its date's field.
+PROGRAMS = (("startutc", "", 1e-9, "begin", "startutc"), ("response_flags", "", 1e-3, "begin", "start_time"),
+            ("logger", "http.log.access", POINT, "end", "ts"))  # fmt: skip
+# Kinds that state the unit of a number that shows none.
+STATED = {"nginx": 1.0, "apache-us": 1e-6, "apache-s": 1.0, **{f"json-{name}": scale for name, scale in UNITS.items()}}
+# Texts that stand for no value; the port behind an address; the beginning of a target in absolute form.
+NONE, PORT, ABSOLUTE = ("", "-"), r":\d+", re.compile("[a-z]+://", re.IGNORECASE)
+TOOK = re.compile(r"([-+]?)(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)(ns|us|ms|s)?")
+WORD = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*")+')
 TIME = re.compile(r"(\d\d)/(\w{3})/(\d{4}):(\d\d):(\d\d):(\d\d)(?:\.(\d{3}))?(?: ([+-])(\d\d)(\d\d))?$")
 MONTHS = {name: at for at, name in enumerate(
     ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1)}  # fmt: skip
-# Fields after the combined format, and the values that a log writes into them; "-" stands for none.
-KEYS = {
-    "request_time": "nginx $request_time: seconds", "request_us": "Apache %D: microseconds",
-    "msec": "nginx $msec: the end, seconds since the epoch", "begin_ms": "Apache %{msec}t: the beginning, ms",
-    "host": "nginx $host, Apache %V", "dest": "the header Sec-Fetch-Dest",
-    "tcpinfo_rtt": "nginx $tcpinfo_rtt: microseconds", "tcpinfo_rttvar": "nginx $tcpinfo_rttvar: microseconds",
-    "profile": "name of a profile of `configtron tune`, or KNOB=VALUE;KNOB=VALUE", "propensity": "of that profile",
-}  # fmt: skip
-# A whole bare number -> seconds.
-BARE = {"nginx": 1.0, "apache-us": 1e-6, "apache-s": 1.0}
-# Addresses and times that are remembered: servers log the same few again and again.
-REMEMBERED = 50_000
+# Networks of no visitor from the internet: RFC 1918, 4193, 6598, loopback and link-local.
+NETWORKS = "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 fc00::/7 fe80::/10 ::1"
+INSIDE = [ip_network(text) for text in NETWORKS.split()]
+# Clients, hosts and times that are remembered: servers log the same few again and again.
+REMEMBERED, DATES = 50_000, 1000
+# Characters of a line that a complaint shows.
+SHOWN = 40
 
 
 class Hit(NamedTuple):
-    """One answered request. begin_s, end_s: since the epoch; fields: those of `KEYS` that were logged."""
+    """One answered request. begin_s, end_s: since the epoch; fields: those of `FIELDS` that were logged."""
 
     address: str
     agent: str
@@ -66,142 +118,199 @@ class Hit(NamedTuple):
     begin_s: float
     end_s: float
     fine: bool
-    fields: dict[str, str]
+    fields: Mapping[str, str]
 
 
 class Parser:
-    """Lines to hits. `bare`: the unit of a whole bare number (a key of BARE); `offset_s`: of local time without a
-    zone."""
+    """Lines to hits. `kind`: of the lines; `offset_s`: of local time without a zone; `epoch_ns`: of a date as ISO
+    8601."""
 
-    def __init__(self, bare: str, offset_s: Callable[[int], float]) -> None:
-        self._bare, self._offset_s = bare, offset_s
-        self._addresses: dict[str, str] = {}
-        self._times: dict[str, float] = {}
+    def __init__(self, kind: str, offset_s: Callable[[int], float], epoch_ns: Callable[[str], int]) -> None:
+        self._form, self._apache = form_of(kind), kind.startswith("apache")
+        self._stated, self._offset_s, self._epoch_ns = STATED.get(kind, UNKNOWN), offset_s, epoch_ns
+        self._dated = lru_cache(DATES)(self._read)
 
-    def combined(self, line: str) -> Hit | str:
-        """Read a line of nginx or Apache; return a hit, or why it is none. Errors: `BadInput`."""
-        address, host, (time, request, status, referer, agent, _, rest) = self._combined(line)
-        words = request.split(" ")
-        if len(words) != 3:
+    def hit(self, line: str, *, timed: bool = True) -> Hit | str:
+        """Return the request of a line, or why it is none; where not `timed`, it may lack a duration. Errors:
+        `BadInput`."""
+        given, took, unit = _object(line) if self._form == "json" else _text(self._form, line)
+        words = given["request"].split(" ") if "request" in given else [given.get("method", ""), given.get("path", "")]
+        if not 2 <= len(words) <= 3 or not all(words):
             return "no request in it"
-        dated_s = self._times.get(time)
-        begin_s, end_s, fine, fields = self._span(self.seconds(time) if dated_s is None else dated_s, rest)
-        return Hit(address, "" if agent == "-" else agent, fields.get("host", host), words[0], words[1],
-                   "" if referer == "-" else referer, int(status), begin_s, end_s, fine, fields)  # fmt: skip
-
-    def request(self, line: str) -> Hit:
-        """Read the line of a beacon's request, which counts however long it took. Errors: `BadInput`."""
-        address, host, (time, request, status, _, agent, _, _) = self._combined(line)
-        words, end_s = request.split(" "), self.seconds(time)
-        path = words[1] if len(words) == 3 else ""
-        return Hit(address, "" if agent == "-" else agent, host, words[0], path, "", int(status), end_s, end_s,
-                   False, {})  # fmt: skip
-
-    def _combined(self, line: str) -> tuple[str, str, Sequence[str]]:
-        """Return address, virtual host, and the fields from the date on. Errors: `BadInput`."""
-        found = PLAIN.match(line)
-        if found:
-            text, *others = found.groups()
-            if address := self._addresses.get(text) or self._address(text):
-                return address, "", others
-        # a host of hexadecimal letters alone passes for an address until it is read
-        hosted = HOSTED.match(line)
-        if hosted and (address := self._address(hosted[2])):
-            return address, hosted[1].rpartition(":")[0] or hosted[1], hosted.groups()[2:]
-        raise BadInput("no line of an access log (combined format)")
-
-    def haproxy(self, line: str) -> Hit | str:
-        """Read a line of HAProxy's HTTP log; return a hit, or why it is none. Errors: `BadInput`."""
-        found = HAPROXY.match(line)
-        address = self._address(found[1]) if found else ""
-        if found is None or not address:
-            raise BadInput("no line of HAProxy's HTTP log")
-        _, time, timers, status, flags, captured, request = found.groups()
-        words, took = request.split(" "), timers.rpartition("/")[2]
-        if flags[:2] != "--" or took.startswith("-") or int(status) < 0:
+        address, beside = client_of(given.get("address", ""), given.get("forwarded", ""))
+        host, path = _target(words[0], words[1], given.get("host", beside))
+        status, sign, seconds = given["status"], "", 0.0
+        if timed:
+            sign, seconds = self._seconds(took, unit)
+        if sign == "-" or not status.isdigit() or status == "0" or given.get("flags", "")[:2].strip("-"):
             return "aborted"
-        if took.startswith("+") or len(words) < 2:
+        if sign:
             return "logged before its end"
-        begin_s = self.seconds(time)
-        host, referer, agent = _captured(captured)
-        return Hit(address, agent, host, words[0], words[1], referer, int(status), begin_s,
-                   begin_s + int(took) / 1e3, True, {})  # fmt: skip
+        begin, end = given.get("begin"), given.get("end")
+        dated_s, fine = self._instant(begin or end or given.get("time", ""))
+        begins = begin or not end and (self._apache or unit > 0 or took.endswith("s"))
+        begin_s, end_s = (dated_s, dated_s + seconds) if begins else (dated_s - seconds, dated_s)
+        return Hit(address, given.get("agent", ""), host, words[0], path, given.get("referer", ""), int(status),
+                   begin_s, end_s, fine and bool(begin or end), given)  # fmt: skip
 
-    def _span(self, dated_s: float, rest: str) -> tuple[float, float, bool, dict[str, str]]:
-        """Begin, end, whether they are known to a millisecond, and the fields that a line ends with."""
-        words = rest.split()
-        pairs = [word.partition("=") for word in words]
-        fields = {key: value.strip('"') for key, equals, value in pairs if equals and value and value != "-"}
-        if "request_us" in fields:
-            seconds, ends = _number("request_us", fields) / 1e6, False
-        elif "request_time" in fields:
-            seconds, ends = _number("request_time", fields), True
-        else:
-            seconds, ends = self._bare_seconds(words), self._bare in ("", "nginx")
-        if "msec" in fields:
-            end_s = _number("msec", fields)
-            return end_s - seconds, end_s, True, fields
-        if "begin_ms" in fields:
-            begin_s = _number("begin_ms", fields) / 1e3
-            return begin_s, begin_s + seconds, True, fields
-        began_s = dated_s - seconds if ends else dated_s
-        return began_s, dated_s if ends else dated_s + seconds, False, fields
+    def _seconds(self, took: str, unit: float) -> tuple[str, float]:
+        """Return a sign, and how long a request took. Errors: `BadInput`."""
+        found = TOOK.fullmatch(took)
+        if found is None:
+            absent = "how long the request took is not in it; log nginx's $request_time or Apache's %D"
+            raise BadInput(f"{took[:60]!r} is no time that a request took" if took else absent)
+        sign, number, own = found.groups()
+        scale = UNITS[own] if own else unit if unit > 0 else 1.0 if unit == POINT and "." in number else self._stated
+        if scale == UNKNOWN:
+            units = "microseconds (--from apache-us), seconds (apache-s), or nginx's (nginx)?"
+            raise BadInput(
+                f"{number} is {units if self._form != 'json' else 'in which unit? --from json-s, -ms, -us, -ns'}"
+            )
+        return sign, float(number) * scale
 
-    def _bare_seconds(self, words: Sequence[str]) -> float:
-        """Return how long a request took by a number that stands for itself. Errors: `BadInput`."""
-        word = next((word for word in words if word.replace(".", "", 1).isdigit()), None)
-        if word is None:
-            raise BadInput("how long the request took is not in it; log nginx's $request_time or Apache's %D")
-        if "." not in word and not self._bare:
-            raise BadInput(f"{word} is microseconds (--from apache-us), seconds (apache-s), or nginx's (nginx)?")
-        return float(word) * (1.0 if "." in word else BARE[self._bare])
+    def _instant(self, text: str) -> tuple[float, bool]:
+        """Return a date as seconds since the epoch, and whether it has parts of them. Errors: `BadInput`."""
+        if not text.replace(".", "", 1).isdigit():
+            return self._dated(text)
+        number = float(text)
+        unit = unit_ns(number)
+        return number * unit / 1e9, "." in text or unit < 10**9
 
-    def _address(self, text: str) -> str:
-        """As text without variants; "" if it is none."""
-        known = self._addresses.get(text)
-        if known is None:
-            if len(self._addresses) >= REMEMBERED:
-                self._addresses.clear()
-            try:
-                known = plain(ip_address(text).packed)
-            except ValueError:
-                known = ""
-            self._addresses[text] = known
-        return known
-
-    def seconds(self, text: str) -> float:
-        """Return a log's date as seconds since the epoch. Errors: `BadInput`."""
-        known = self._times.get(text)
-        if known is None:
-            if len(self._times) >= REMEMBERED:
-                self._times.clear()
-            known = self._times[text] = self._read(text)
-        return known
-
-    def _read(self, text: str) -> float:
+    def _read(self, text: str) -> tuple[float, bool]:
         found = TIME.match(text)
         if found is None or found[2] not in MONTHS:
-            raise BadInput(f"no date: [{text[:60]}]")
+            return self._epoch_ns(text) / 1e9, "." in text
         day, year, hour, minute, second = (int(found[at]) for at in (1, 3, 4, 5, 6))
         local = calendar.timegm((year, MONTHS[found[2]], day, hour, minute, second))
         if found[8]:
             offset = (int(found[9]) * 3600 + int(found[10]) * 60) * (1 if found[8] == "+" else -1)
         else:
             offset = int(self._offset_s(local))
-        return local - offset + int(found[7] or 0) / 1e3
+        return local - offset + int(found[7] or 0) / 1e3, bool(found[7])
 
 
-def _number(key: str, fields: dict[str, str]) -> float:
+def form_of(kind: str) -> str:
+    """Return the format of a kind's lines: one of `FORMS`, or json."""
+    return "json" if kind.startswith("json") else kind if kind in FORMS else "combined"
+
+
+def difference(form: str, line: str) -> str:
+    """Return where a line differs from a format; "" if it is of it."""
+    if form == "json":
+        try:
+            _object(line)
+        except BadInput as error:
+            return str(error)
+        return ""
+    parts = FORMS[form]
+    found = (re.match("".join(part for _, part in parts[:count]), line) for count in range(len(parts), -1, -1))
+    count, end = next((len(parts) - at, one.end()) for at, one in enumerate(found) if one)
+    return "" if count == len(parts) else f"{parts[count][0]} is expected at character {end + 1}"
+
+
+def _text(form: str, line: str) -> tuple[dict[str, str], str, float]:
+    """Return what a line of text shows, by the names of `FIELDS`, and how long it took in which unit. Errors:
+    `BadInput`."""
+    found = LINES[form].match(line)
+    if found is None:
+        raise BadInput(f"no line of {NAMED[form]}: {difference(form, line)}")
+    given = {name: text for name, text in found.groupdict().items() if text and text != "-"}
+    if form != "combined":
+        captured = given.pop("captured", "").split("|")
+        if len(captured) == 3:
+            given |= {name: text for name, text in zip(("host", "referer", "agent"), captured, strict=True) if text}
+        return given, given["request_ms"], UNITS["ms"]
+    rest = given.pop("rest", "")
+    words = WORD.findall(rest) if '"' in rest else rest.split()
+    pairs = (word.partition("=") for word in words)
+    more, took, unit = _named({key.lower(): text.strip('"') for key, equals, text in pairs if equals})
+    quoted = (word.strip('"') for word in reversed(words) if word[0] == '"' and addresses(word.strip('"')))
+    given = {"forwarded": next(quoted, ""), **more, **given}
+    return given, took or next(filter(TOOK.fullmatch, words), ""), unit if took else POINT
+
+
+def _object(line: str) -> tuple[dict[str, str], str, float]:
+    """Return the same of an object of JSON. Errors: `BadInput`."""
     try:
-        value = float(fields[key])
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1e18:
-        raise BadInput(f"{key}: {fields[key][:60]!r} is no number")
-    return value
+        form = json.loads(line, parse_float=str, parse_int=str)
+        flat = dict(_flat("", form)) if isinstance(form, dict) else None
+    except (ValueError, RecursionError) as error:
+        raise BadInput("not JSON") from error
+    if flat is None:
+        raise BadInput("not an object")
+    given, took, unit = _named(flat)
+    for names in ("status",), ("address", "forwarded"), ("request", "path"), ("begin", "end", "time"):
+        if not given.keys() & set(names):
+            raise BadInput(f"it has no {names[0]} under a known name ({', '.join(FIELDS[names[0]])})")
+    for key, begins, scale, field, date in PROGRAMS:
+        if key in flat and flat[key].startswith(begins) and "duration" in flat:
+            return given | ({field: flat[date]} if date in flat else {}), flat["duration"], scale
+    return given, took, unit
 
 
-def _captured(text: str | None) -> tuple[str, str, str]:
-    """Return Host, Referer and User-Agent that HAProxy captured, if it captured three."""
-    words = (text or "").split("|")
-    return (words[0], words[1], words[2]) if len(words) == 3 else ("", "", "")
+def _flat(parent: str, form: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the keys of nested objects, those of headers as nginx names them, with their first values."""
+    for key, value in form.items():
+        name = key.lower().replace("-", "_")
+        if isinstance(value, dict):
+            yield from _flat(name, value)
+        elif value is not None:
+            above = "http_" if parent == "headers" else "" if parent in ("", "request") else f"{parent}_"
+            yield f"{above}{name}", str(value[0] if isinstance(value, list) and value else value)
+
+
+def _named(flat: Mapping[str, str]) -> tuple[dict[str, str], str, float]:
+    """Return what keys show, by the names of `FIELDS` (of keys of one field, the first in its row), how long it took,
+    and in which unit."""
+    names = sorted(flat.keys() & NAMES.keys(), key=RANKS.__getitem__)
+    keys = {NAMES[name]: name for name in names if flat[name] not in NONE}
+    took = keys.pop("took", "")
+    return {field: flat[name] for field, name in keys.items()}, flat.get(took, ""), DURATIONS.get(took, UNKNOWN)
+
+
+def addresses(text: str, port: str = "") -> list[str]:
+    """Return the addresses of a list, as text without variants; `port`: what may follow one."""
+    words = (re.sub(rf"(?<=[]\d]){port}$", "", word.strip()).strip("[]") for word in text.split(","))
+    return [found for word in words if (found := plain_text(word))]
+
+
+@lru_cache(REMEMBERED)
+def inside(address: str) -> bool:
+    """Return whether no visitor from the internet has an address."""
+    return any(ip_address(address) in network for network in INSIDE)
+
+
+@lru_cache(REMEMBERED)
+def client_of(text: str, forwarded: str) -> tuple[str, str]:
+    """Return the client, and the host beside it, of what stands before the date, and X-Forwarded-For. Errors:
+    `BadInput`."""
+    first, second, *_ = *re.sub(", +", ",", text).split(" "), ""
+    remote, host = addresses(first), second
+    if not remote and "," not in first:
+        remote, host = addresses(second), first
+    if not remote:
+        remote, host = addresses(first, PORT), second
+    also = addresses(forwarded, PORT)
+    public = (address for address in remote + also if not inside(address))
+    client = next(public, "") or next(iter(also or remote), "")
+    if not client:
+        raise BadInput(f"no address of a client: {text[:SHOWN]!r}")
+    return client, "" if host == "-" else host
+
+
+def _target(method: str, target: str, host: str) -> tuple[str, str]:
+    """Return the name of the host, without a port, and the path that a request asks for. Errors: `BadInput`."""
+    authority, path = (target, "") if method == "CONNECT" else (host, target)
+    if ABSOLUTE.match(target):
+        authority, slash, path = target.partition("://")[2].partition("/")
+        path = slash + path or "/"
+    return name_of(authority), path
+
+
+@lru_cache(REMEMBERED)
+def name_of(authority: str) -> str:
+    """Return a host's name in lower case, without port and brackets. Errors: `BadInput`."""
+    try:
+        return urlsplit(f"//{authority}").hostname or ""
+    except ValueError as error:
+        raise BadInput(f"{authority[:SHOWN]!r} is no host") from error

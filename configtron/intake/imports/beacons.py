@@ -2,64 +2,134 @@
 """Browsers' reports of their own page loads: boomerang's beacons, web-vitals, HTTP archives.
 
 Question   How long did the visitor wait, by the visitor's own browser?
-Method     boomerang: `t_done` of a beacon, in a query string that an access log has, or as JSON; beacons of single
-           requests (http.initiator), of pages that were left (rt.quit, rt.abld) or without `t_done` are none.
-           web-vitals: the metric asked for, the last value of each id; only of pages that came from a network
-           (navigationType navigate or reload). HAR: onLoad of each page.
+Method     A beacon is looked for in the whole line: an object, lists of them, and texts that are JSON, a form or a
+           request's query, in any field (`found`); the fields around it are the server's.
+           boomerang: `t_done`; beacons of single requests (http.initiator), of pages that were left (rt.quit, rt.abld)
+           or without `t_done` are none. web-vitals: the metric asked for, the last value of each id; only of pages that
+           came from a network (navigationType navigate or reload). HAR: onLoad of each page whose document, its first
+           entry after redirects, a server answered by 200 or 304 over the network.
 Reads as   the fields of an outcome, as JSON Lines of outcomes have them; dates are when the load ended.
 Fails as   None and a counted reason; `BadInput` for a line that is no such beacon.
 Differs    from access logs: connecting and the last answer's way are in it.
-Source     boomerang, RT and BW plugins (t_done, u, rt.end, bw in bytes per second, lat); web-vitals Metric interface;
-           HTTP Archive format 1.2 (pageTimings)
+Source     boomerang, RT and BW plugins (t_done, u, rt.end, bw in bytes per second, lat); web-vitals Metric interface
+           (an id has the page's clock in ms); HTTP Archive format 1.2 (pageTimings), and the fields with "_" of
+           Chromium, Firefox, Safari and chrome-har
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
 from configtron.intake.imports.reading import Reading
+from configtron.intake.imports.views import GOOD_PAGE
 from configtron.model.errors import BadInput
 
 Form = dict[str, Any]
+Mark = Callable[[Mapping[str, Any]], bool]
 # Names under which senders put fields that beacons themselves lack.
-CLIENT = ("address", "ip", "client", "remote_addr", "client_ip")
-AGENT = ("user_agent", "userAgent", "ua")
-PAGE = ("u", "url", "page", "href", "location")
-DATE = ("rt.end", "timestamp", "time", "ts", "date", "received_at")
+CLIENT = ("address", "ip", "client", "remote_addr", "client_ip", "remote_ip")
+AGENT = ("user_agent", "userAgent", "ua", "http_user_agent")
+PAGE = ("u", "url", "page", "href", "location", "http_referer", "referer")
+DATE = ("measured_at", "rt.end", "timestamp", "time", "ts", "date", "received_at", "msec", "time_iso8601", "@timestamp")
+IDENTITY = ("id", "page_id", "pageId")
 # web-vitals' names of times -> metric; CLS is none.
 VITALS = {"LCP": "lcp", "FCP": "fcp", "TTFB": "ttfb", "INP": "inp"}
 # Of these a page came from a network; bfcache, prerender and restore did not.
 NAVIGATIONS = ("navigate", "reload", "")
-# Beacons of web-vitals that may still be followed by a newer value of their id.
+# Beacons of web-vitals that may still be followed by a newer value of their id; and pages of boomerang's.
 WAITING = 20_000
-# Decimal exponents by which an epoch's unit is known: seconds, ms, us, ns, from 1973 on.
-EPOCHS = ((1e11, 10**9), (1e14, 10**6), (1e17, 10**3), (1e20, 1))
+# Names of web-vitals' metrics; and its ids, which begin with the page's clock.
+NAMES, CLOCK = {*VITALS, "CLS", "FID"}, re.compile(r"v\d+-(\d{13})-\d+")
+# Containers around a beacon: a log's line, its request, that one's body, a form in it, a list, an object.
+NESTED = 6
+REDIRECTS = (301, 302, 303, 307, 308)
+# Fields of an entry of an archive, of its answer or its cache, that show that no network brought it.
+STORED = {"beforeRequest", "fromCache", "fromDiskCache", "fromPrefetchCache", "fromServiceWorker",
+          "fetchedViaServiceWorker", "servedFromCache"}  # fmt: skip
 
 
-def boomerang(given: Mapping[str, Any], left: Counter[str]) -> Form | None:
-    """Return a beacon's outcome."""
-    if given.get("http.initiator") not in (None, ""):
-        left["of a request, not of a page (http.initiator)"] += 1
-        return None
-    if given.get("rt.abld") not in (None, "") or given.get("t_done") in (None, ""):
-        left["left before it had loaded (no t_done, or rt.abld)"] += 1
-        return None
-    context = {}
-    if given.get("bw") not in (None, ""):
-        context["bandwidth_kbps"] = float_of("bw", given["bw"]) * 8 / 1e3
-    if given.get("lat") not in (None, ""):
-        context["rtt_ms"] = float_of("lat", given["lat"])
-    return made(given, given["t_done"]) | {"numbers": context}
+def is_boomerang(given: Mapping[str, Any]) -> bool:
+    """Return whether these are fields of boomerang's beacon."""
+    return "t_done" in given or "http.initiator" in given or any(key.startswith("rt.") for key in given)
 
 
-def boomerang_query(path: str) -> dict[str, str]:
-    """Return the parameters of a beacon in a request's path."""
-    return dict(parse_qsl(path.partition("?")[2], keep_blank_values=True))
+def is_vital(given: Mapping[str, Any]) -> bool:
+    """Return whether these are fields of a metric of web-vitals."""
+    return "value" in given and str(given.get("name")) in NAMES
+
+
+# Whether an object is a beacon of a kind, by its fields.
+MARKS: Mapping[str, Mark] = {"boomerang": is_boomerang, "web-vitals": is_vital}
+
+
+def header(line: str) -> list[str]:
+    """Return the words of a line as a CSV's header has them; none of JSON, a form or a query."""
+    return [] if set("={[") & set(line) else [word.strip().strip('"') for word in line.split(",")]
+
+
+def found(line: Any, is_beacon: Mark, around: Form | None = None, depth: int = NESTED
+          ) -> Iterator[Form]:  # fmt: skip
+    """Yield the beacons in a line, or in a field of it, with the fields around them. Of who the client is, these know
+    better than the beacon."""
+    around, given = around or {}, opened(line) if isinstance(line, str) else line
+    if isinstance(given, dict) and is_beacon(given):
+        yield {**around, **{key: one for key, one in given.items() if key not in CLIENT or not around}}
+    elif isinstance(given, dict | list) and depth:
+        if isinstance(given, dict):
+            around = {**around, **{key: one for key, one in given.items() if isinstance(one, str | int | float)}}
+        for one in given.values() if isinstance(given, dict) else given:
+            yield from found(one, is_beacon, around, depth - 1)
+
+
+def opened(text: str) -> Any:
+    """Return what a text holds: JSON, or a form or a query by its names; None for neither."""
+    text = text.strip().removeprefix("data=")
+    text = text if "=" in text or text[:1] in "{[" else unquote_plus(text)
+    if text[:1] in ("{", "["):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+    head, _, query = text.partition("?")
+    return dict(parse_qsl(text if "=" in head else query.partition(" ")[0], keep_blank_values=True))
+
+
+class Boomerang:
+    """boomerang's beacons of page loads; each page once, by its first: it is sent again when the visitor leaves."""
+
+    def __init__(self, _: str, left: Counter[str]) -> None:
+        self._left, self._pages = left, OrderedDict[str, None]()
+
+    def take(self, number: int, given: Mapping[str, Any]) -> Iterator[tuple[int, Form]]:
+        """Yield the outcome of the beacon of line `number`, if it is one."""
+        page = f"{word(given, ('pid',))} {word(given, ('rt.tstart',))}"
+        if given.get("http.initiator") not in (None, ""):
+            self._left["of a request, not of a page (http.initiator)"] += 1
+        elif given.get("rt.abld") not in (None, "") or given.get("t_done") in (None, ""):
+            self._left["left before it had loaded (no t_done, or rt.abld)"] += 1
+        elif page in self._pages:
+            self._left["of a page load that is taken already (pid)"] += 1
+        else:
+            numbers = {}
+            if given.get("bw") not in (None, ""):
+                numbers["bandwidth_kbps"] = float_of("bw", given["bw"]) * 8 / 1e3
+            if given.get("lat") not in (None, ""):
+                numbers["rtt_ms"] = float_of("lat", given["lat"])
+            yield number, made(given, given["t_done"]) | {"numbers": numbers}
+            if given.get("pid"):
+                self._pages[page] = None
+            if len(self._pages) > WAITING:
+                self._pages.popitem(last=False)
+
+    def rest(self) -> Iterator[tuple[int, Form]]:
+        """Yield nothing: no beacon waits."""
+        yield from ()
 
 
 class Vitals:
@@ -80,9 +150,11 @@ class Vitals:
             return
         if given.get("value") is None:
             raise BadInput("value is missing")
-        key = str(given.get("id") or f"none {len(self._waiting)} {id(given)}")
+        key = word(given, IDENTITY) or f"none {len(self._waiting)} {id(given)}"
         self._waiting.pop(key, None)
-        self._waiting[key] = number, made(given, given["value"])
+        form, clock = made(given, given["value"]), CLOCK.match(key)
+        form["measured_at"] = form["measured_at"] or (clock[1] if clock else "")
+        self._waiting[key] = number, form
         while len(self._waiting) > WAITING:
             yield self._waiting.popitem(last=False)[1]
 
@@ -92,9 +164,9 @@ class Vitals:
         self._waiting.clear()
 
 
-def archive(text: str, reading: Reading, epoch_ns: Any) -> Iterator[tuple[int, Form]]:
+def archive(text: str, reading: Reading, epoch_ns: Callable[[Any], int]) -> Iterator[tuple[int, Form]]:
     """Yield the page loads of an HTTP archive, with each page's number from 1; a page that is none is refused
-    (`Reading.refuse`). `epoch_ns`: of a date as ISO 8601. Errors: `BadInput` for a file that is no archive."""
+    (`Reading.refuse`). `epoch_ns`: of a date. Errors: `BadInput` for a file that is no archive."""
     try:
         log = json.loads(text)["log"]
         pages, entries = log["pages"], log.get("entries", [])
@@ -115,30 +187,63 @@ def archive(text: str, reading: Reading, epoch_ns: Any) -> Iterator[tuple[int, F
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
             reading.refuse(number, "a field of the page, or of its first entry, is missing or of the wrong kind")
         else:
-            if form is not None:
-                yield number, form
+            if isinstance(form, str):
+                reading.left[form] += 1
             else:
-                reading.left["a page without onLoad"] += 1
+                yield number, form
 
 
-def _archived(page: Any, entries: list[Any], agent: str, epoch_ns: Any) -> Form | None:
-    """Return a page of an archive; None of one that has not loaded."""
+def _archived(page: Any, entries: list[Any], agent: str, dated: Callable[[Any], int]) -> Form | str:
+    """Return a page of an archive; or why it is no load over the network."""
     took = page.get("pageTimings", {}).get("onLoad")
     if took is None or took <= 0:
-        return None
-    mine = (one for one in entries if isinstance(one, dict) and one.get("pageref") == page["id"])
-    first = next(mine, None)
-    url = first["request"]["url"] if first else page.get("title", "")
-    sent = first["request"].get("headers", []) if first else []
+        return "a page without onLoad"
+    mine = [one for one in entries if isinstance(one, dict) and one.get("pageref") == page["id"]
+            and one["response"]["status"] not in REDIRECTS]  # fmt: skip
+    if not mine:
+        return "a page without an entry of its document"
+    document = min(mine, key=lambda one: str(one.get("startedDateTime", "")))
+    url, sent = document["request"]["url"], document["request"].get("headers", [])
+    frames = Counter(_frame(one) for one in mine if one.get("_resourceType") == "document")
+    if frames[_frame(document)] > 1:
+        return "a page of several documents"
+    if why := _not_brought(document, url, str(page.get("title", ""))):
+        return why
     browser = next((str(one["value"]) for one in sent if str(one["name"]).lower() == "user-agent"), agent)
-    ended = epoch_ns(page["startedDateTime"]) + round(took * 1e6)
+    ended = dated(page["startedDateTime"]) + round(took * 1e6)
     return {"plt_ms": took, "measured_at": ended, "site": site_of(url), "agent": browser, "address": ""}
+
+
+def _frame(entry: Mapping[str, Any]) -> str:
+    """Return what tells documents of a page's frames apart, in an archive of Playwright or of chrome-har."""
+    return str(entry.get("_frameref") or entry.get("_initiator_type") or entry["request"]["url"])
+
+
+def _not_brought(document: Mapping[str, Any], url: str, title: str) -> str:
+    """Return why no network brought the document of a page; "" if one did."""
+    answer = document["response"]
+    scheme = (title if title.startswith("chrome-error:") else url).partition(":")[0]
+    every = {**document, **answer, **(document.get("cache") or {})}
+    shown = {key.lstrip("_"): one for key, one in every.items() if one not in (None, "") and one is not False}
+    if scheme not in ("http", "https"):
+        return f"no page of a network ({scheme[:20]}:)"
+    if (error := shown.get("error") or shown.get("failureText")) or answer["status"] <= 0:
+        return f"a page that failed ({str(error or 'no answer')[:60]})"
+    if answer["status"] not in GOOD_PAGE:
+        return f"a page answered by {int(answer['status'])}"
+    # no byte of an answer's head came; -1 is unknown
+    if shown.keys() & STORED or 0 in (shown.get("transferSize"), shown.get("headersSize")) or (
+            "Network" not in shown.get("fetchType", "Network")):  # fmt: skip
+        return "a page from a cache or a service worker"
+    if (kind := str(shown.get("resourceType", "document")).lower()) != "document":
+        return f"a page whose first entry is no document ({kind[:20]})"
+    return ""
 
 
 def made(given: Mapping[str, Any], took: Any) -> Form:
     """Return an outcome's fields from a beacon and the fields around it."""
     form: Form = {"plt_ms": took, "address": word(given, CLIENT), "agent": word(given, AGENT),
-                  "site": site_of(word(given, PAGE)), "measured_at": date_of(given)}  # fmt: skip
+                  "site": site_of(word(given, PAGE)), "measured_at": word(given, DATE)}  # fmt: skip
     context = given.get("context")
     if isinstance(context, dict):
         form["context"] = context
@@ -146,23 +251,6 @@ def made(given: Mapping[str, Any], took: Any) -> Form:
         if given.get(name) not in (None, ""):
             form[name] = given[name]
     return form
-
-
-def date_of(given: Mapping[str, Any]) -> Any:
-    """Return nanoseconds since the epoch of a number in any unit, the text of a date as it is, None for none."""
-    if given.get("measured_at") is not None:
-        return given["measured_at"]
-    found = next((given[name] for name in DATE if given.get(name) not in (None, "")), None)
-    if found is None:
-        return None
-    try:
-        number = float(found)
-    except (TypeError, ValueError):
-        return found
-    if number != number or number in (float("inf"), float("-inf")):
-        return found
-    exact = int(number) if number == int(number) else number
-    return next((round(exact * unit) for most, unit in EPOCHS if 0 <= number < most), found)
 
 
 def site_of(url: str) -> str:

@@ -7,14 +7,18 @@ Rules for this file: a kind is found where one of the first lines fits it, or th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any
 
 from configtron.fingerprint.device import browser_of, device_of
 from configtron.fingerprint.features import plain_text, prefix_of
 from configtron.intake.imports import beacons
-from configtron.intake.imports.accesslog import HAPROXY, HOSTED, PLAIN, Hit, Parser
+from configtron.intake.imports.accesslog import QUOTED, SHOWN, STATED, Hit, Parser, difference, form_of, inside
 from configtron.intake.imports.inforce import InForce
 from configtron.intake.imports.reading import Reading
 from configtron.intake.imports.views import GOOD_PAGE, View, Views
@@ -25,25 +29,28 @@ from configtron.intake.outcome_formats import (
     MOST_NS,
     NUMBERS,
     context_of,
+    csv_rows,
+    epoch_ns,
     number_of,
-    objects,
     outcome_of,
     propensity_of,
     site_of,
 )
+from configtron.intake.pageloads.proxy_evidence import FEW, LEAST
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Context, Decision, Outcome, Profile
 
-OUTCOMES, CONTEXTS, HAR, HAPROXY_LOG, BOOMERANG, WEB_VITALS = (
-    "outcomes", "contexts", "har", "haproxy", "boomerang", "web-vitals",
+OUTCOMES, CONTEXTS, HAR, HAPROXY_LOG, BOOMERANG, WEB_VITALS, ACCESS_LOG = (
+    "outcomes", "contexts", "har", "haproxy", "boomerang", "web-vitals", "access-log",
 )  # fmt: skip
-# The kinds that --from takes; for the second to fourth a whole number at a line's end is that server's.
-KINDS = (OUTCOMES, "nginx", "apache-us", "apache-s", HAPROXY_LOG, BOOMERANG, WEB_VITALS, HAR, CONTEXTS)
+# Kinds of access logs that --from takes; those of `STATED` give the unit of a number that shows none.
+LOGS = (*STATED, HAPROXY_LOG, "envoy", "json")
+KINDS = (OUTCOMES, *LOGS, BOOMERANG, WEB_VITALS, HAR, CONTEXTS)
 # The metrics of each kind, its default first.
 PLT, PAGE, REQUEST = "plt", "page", "request"
 METRICS = {
     OUTCOMES: (PLT,), BOOMERANG: (PLT,), HAR: (PLT,), WEB_VITALS: tuple(beacons.VITALS.values()),
-    **dict.fromkeys(("access-log", "nginx", "apache-us", "apache-s", HAPROXY_LOG), (PAGE, REQUEST)),
+    **dict.fromkeys((ACCESS_LOG, *LOGS), (PAGE, REQUEST)),
 }  # fmt: skip
 # Schemas of lines that `fingerprint` writes.
 CONTEXT_SCHEMA, WATCH_SCHEMA = "configtron.context/1", "configtron.watch/1"
@@ -60,6 +67,8 @@ class Wanted:
     profiles    by name, for logs that name them
     propensity  of every profile; None where it is not known
     places      ASN and country of an address
+    epoch_ns    of the text of a date
+    changed_ns  when the file was written last, the date of beacons without one; 0: not known, and these are left out
     """
 
     source: str
@@ -74,65 +83,69 @@ class Wanted:
     prefix: str = ""
     gap_s: float = 10.0
     places: Callable[[str], tuple[int | None, str]] | None = None
+    changed_ns: int = 0
 
 
-def kind_of(lines: Iterable[str]) -> str:
-    """Return the kind of a file by its first lines; "" if none of them is of any."""
-    found = (_kind(line) for line in lines)
-    return next((kind for kind in found if kind), "")
-
-
-def _kind(line: str) -> str:
-    text = line.strip()
-    if text.startswith("{"):
-        return _of_object(text)
-    if "t_done=" in text and (PLAIN.match(text) or HOSTED.match(text)):
-        return BOOMERANG
-    if PLAIN.match(text) or HOSTED.match(text):
-        return "access-log"
-    if HAPROXY.match(text):
-        return HAPROXY_LOG
-    return OUTCOMES if "plt_ms" in text.split(",") else ""
-
-
-def _of_object(text: str) -> str:
+def _keyed(text: str, *keys: str) -> str:
+    """Return why a line is no object of JSON that has these keys; "" if it is."""
     try:
         form = json.loads(text)
     except (ValueError, RecursionError):
-        return ""
-    if not isinstance(form, dict):
-        return ""
-    if form.get("schema") in (CONTEXT_SCHEMA, WATCH_SCHEMA):
-        return CONTEXTS
-    if "t_done" in form or "rt.start" in form:
-        return BOOMERANG
-    return WEB_VITALS if "name" in form and "value" in form else OUTCOMES if "plt_ms" in form else ""
+        return "not JSON"
+    return "" if isinstance(form, dict) and form.keys() >= {*keys} else f"it has no {' and '.join(keys)}"
+
+
+def _beaconed(mark: beacons.Mark, text: str) -> str:
+    """Return why no beacon is in a line, nor is it the header of a CSV of them; "" if one is."""
+    parts = [text] if text[:1] in ("{", "[") else [dict.fromkeys(beacons.header(text), "LCP"), text, *_quoted(text)]
+    return "" if any(True for part in parts for _ in beacons.found(part, mark)) else "no beacon in it"
+
+
+# Kinds that are looked for -> why a line is not of it, "" if it is; the first that fits counts.
+CHECKS: dict[str, Callable[[str], str]] = {
+    CONTEXTS: lambda text: _keyed(text, "schema"),
+    **{kind: partial(_beaconed, mark) for kind, mark in beacons.MARKS.items()},
+    OUTCOMES: lambda text: _keyed(text, "plt_ms") and (
+        "" if "plt_ms" in text.split(",") else "plt_ms is not in the header, nor in an object"),
+    **{kind: partial(difference, form_of(kind)) for kind in (ACCESS_LOG, HAPROXY_LOG, "envoy", "json")},
+}  # fmt: skip
+
+
+def kind_of(lines: Sequence[str], name: str) -> str:
+    """Return the kind of a file by its first lines. Errors: `BadInput` where none is of any, with how the first differs
+    from each."""
+    for line in lines:
+        for kind, check in CHECKS.items():
+            if not check(line.strip()):
+                return kind
+    first = lines[0].strip()
+    tried = "; ".join(f"{kind}: {check(first)}" for kind, check in CHECKS.items())
+    what = f"{name}, line 1: {first[:SHOWN]!r} is of no known format"
+    raise BadInput(f"{what}; {tried}; see: configtron learn import --help")
 
 
 def imported(kind: str, lines: Iterable[tuple[int, str]], reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
     """Yield the outcomes of a file of other programs' lines. Errors: `BadInput` where its form must be stated."""
     maker = _Maker(reading, wanted)
-    if kind == BOOMERANG:
-        return _beacons(lines, reading, maker, wanted)
-    if kind == WEB_VITALS:
-        return _vitals(lines, reading, maker, wanted)
-    parser = Parser("" if kind == "access-log" else kind, wanted.offset_s)
-    read = parser.haproxy if kind == HAPROXY_LOG else parser.combined
-    return _hits(_parsed(lines, read, reading), maker, wanted)
+    if kind in beacons.MARKS:
+        return _beacons(kind, lines, maker, wanted)
+    parser = Parser(kind, wanted.offset_s, wanted.epoch_ns)
+    return _hits(_parsed(lines, parser.hit, reading), maker, wanted)
 
 
 def page_loads(text: str, reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
     """Yield the outcomes of an HTTP archive. Errors: `BadInput`."""
     reading.unit, maker = "page", _Maker(reading, wanted)
-    for number, form in beacons.archive(text, reading, wanted.epoch_ns):
+    for number, form in beacons.archive(text, reading, partial(epoch_ns, "date", of_text=wanted.epoch_ns)):
         yield from maker.beacon(number, form)
 
 
 def _parsed(lines: Iterable[tuple[int, str]], read: Callable[[str], Hit | str], reading: Reading
             ) -> Iterator[tuple[int, Hit]]:  # fmt: skip
+    seen: Counter[str] = Counter()
     for number, line in lines:
         try:
-            hit = read(line)
+            hit = read(line.strip())
         except BadInput as error:
             reading.refuse(number, error)
             continue
@@ -141,7 +154,12 @@ def _parsed(lines: Iterable[tuple[int, str]], read: Callable[[str], Hit | str], 
         elif device_of(hit.agent) == "program":
             reading.left["by a program (User-Agent)"] += 1
         else:
+            if len(seen) <= FEW or hit.address in seen:
+                seen[hit.address] += 1
             yield number, hit
+    if 0 < len(seen) <= FEW and (all(map(inside, seen)) or (len(seen) == 1 and seen.total() >= LEAST)):
+        which = f"all {seen.total()} requests come from {', '.join(seen)}: this is the log of a server behind a proxy"
+        reading.remark = f"{which}; write the client there, or X-Forwarded-For into the last field, in quotes"
 
 
 def _hits(hits: Iterable[tuple[int, Hit]], maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
@@ -175,49 +193,61 @@ def _viewed(number: int, view: View, maker: _Maker) -> Iterator[Outcome]:
         yield outcome
 
 
-def _beacons(lines: Iterable[tuple[int, str]], reading: Reading, maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
-    parser = Parser("nginx", wanted.offset_s)
-    for number, line in lines:
+def _beacons(kind: str, lines: Iterable[tuple[int, str]], maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
+    reading, sender = maker.reading, beacons.Vitals if kind == WEB_VITALS else beacons.Boomerang
+    pages = sender(wanted.metric, reading.left)
+    for number, given in _given(lines, reading, Parser("nginx", wanted.offset_s, wanted.epoch_ns), beacons.MARKS[kind]):
         try:
-            form = _beacon(line, parser, reading)
-        except BadInput as error:
-            reading.refuse(number, error)
-            continue
-        if form is not None:
-            yield from maker.beacon(number, form)
-
-
-def _beacon(line: str, parser: Parser, reading: Reading) -> beacons.Form | None:
-    """Of a line of JSON, or of an access log that has beacons' queries."""
-    if line.lstrip().startswith("{"):
-        found = list(objects([(0, line)], Reading("", strict=False)))
-        if not found:
-            raise BadInput("not JSON")
-        return beacons.boomerang(found[0][1], reading.left)
-    around = parser.request(line)
-    given: dict[str, Any] = beacons.boomerang_query(around.path)
-    if "u" not in given and "t_done" not in given and "rt.start" not in given:
-        reading.left["no beacon"] += 1
-        return None
-    form = beacons.boomerang(given, reading.left)
-    if form is not None:
-        form |= {"address": around.address, "agent": around.agent}
-        form["measured_at"] = form["measured_at"] or round(around.end_s * 1e9)
-    return form
-
-
-def _vitals(lines: Iterable[tuple[int, str]], reading: Reading, maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
-    vitals = beacons.Vitals(wanted.metric, reading.left)
-    for number, given in objects(lines, reading):
-        try:
-            ready = list(vitals.take(number, given))
+            ready = list(pages.take(number, given))
         except BadInput as error:
             reading.refuse(number, error)
             continue
         for own, form in ready:
             yield from maker.beacon(own, form)
-    for own, form in vitals.rest():
+    for own, form in pages.rest():
         yield from maker.beacon(own, form)
+
+
+def _given(lines: Iterable[tuple[int, str]], reading: Reading, parser: Parser, mark: beacons.Mark
+           ) -> Iterator[tuple[int, beacons.Form]]:  # fmt: skip
+    """Yield what the beacons of each line say, of a CSV by its header's names; count lines without one."""
+    numbers = iter(lines)
+    at, first = next(numbers, (0, ""))
+    if mark(dict.fromkeys(columns := beacons.header(first), "LCP")):
+        yield from csv_rows(columns, at, numbers, reading)
+        return
+    for number, line in chain([(at, first)] if at else [], numbers):
+        try:
+            forms = _of_line(line, parser, mark)
+        except BadInput as error:
+            reading.refuse(number, error)
+            continue
+        reading.left["no beacon"] += not forms
+        yield from ((number, form) for form in forms)
+
+
+def _of_line(line: str, parser: Parser, mark: beacons.Mark) -> list[beacons.Form]:
+    """Return the beacons of a line of JSON, of an access log (in its quoted fields), or of a body. Errors: `BadInput`
+    for a line of neither."""
+    if line.lstrip()[:1] in ("{", "["):
+        if beacons.opened(line) is None:
+            raise BadInput("not JSON")
+        return list(beacons.found(line, mark))
+    try:
+        hit = parser.hit(line, timed=False)
+    except BadInput:
+        if forms := list(beacons.found(line, mark)):
+            return forms
+        raise
+    if isinstance(hit, str):
+        return []
+    around = {"address": hit.address, "user_agent": hit.agent, "received_at": hit.end_s, "referer": hit.referer}
+    return [form for field in _quoted(line) for form in beacons.found(field, mark, around)]
+
+
+def _quoted(line: str) -> list[str]:
+    """Return the quoted fields of a line of an access log, their quotes unescaped as nginx and Apache escape them."""
+    return [field.replace(r"\x22", '"').replace(r"\"", '"') for field in re.findall(QUOTED.format("field"), line)]
 
 
 class _Maker:
@@ -281,12 +311,17 @@ class _Maker:
         """Yield the outcome of a beacon."""
         wanted = self._wanted
         try:
-            took_ms, end = beacons.float_of("load time", form["plt_ms"]), form["measured_at"]
-            end = wanted.epoch_ns(end) if isinstance(end, str) else end or 0
+            took_ms, end, dated = beacons.float_of("load time", form["plt_ms"]), wanted.changed_ns, form["measured_at"]
+            if dated:
+                end = epoch_ns("date", dated, wanted.epoch_ns)
+            elif not end:
+                self.reading.left["no date"] += 1
+                return
+            begin = end - round(took_ms * 1e6) if dated else 0
             address = plain_text(form["address"]) if form["address"] else ""
             profile: Profile | str | None = None
             if not isinstance(form.get("profile"), dict):
-                profile = self._profile(address, end - round(took_ms * 1e6), end, form.get("profile"))
+                profile = self._profile(address, begin, end, form.get("profile"))
             if isinstance(profile, str):
                 self.reading.left[profile] += 1
                 return
@@ -300,6 +335,7 @@ class _Maker:
             settings = form["profile"] if profile is None else dict(profile.settings)
             line = {"plt_ms": took_ms, "measured_at": end, "context": context, "profile": settings, "propensity": given}
             yield outcome_of(line, wanted.source)
+            self.reading.undated += not dated
         except BadInput as error:
             self.reading.refuse(number, error)
 

@@ -27,7 +27,9 @@ class Reading:
     strict   raise `BadInput` at the first bad line
     lines    lines that were read, empty ones too
     bad      lines that cannot be read; `first` names the first few: "access.log, line 7: not JSON"
+    remark   what all lines together show: that a proxy wrote them
     left     good lines, or page views, that are no outcome: why, and how many
+    undated  outcomes that have the time of the file's last change, for want of a date
     """
 
     name: str
@@ -37,6 +39,8 @@ class Reading:
     first: list[str] = field(default_factory=list)
     left: Counter[str] = field(default_factory=Counter)
     unit: str = "line"
+    remark: str = ""
+    undated: int = 0
 
     def refuse(self, number: int, what: object) -> None:
         """Count a bad line. Errors: `BadInput` where lines must all be good."""

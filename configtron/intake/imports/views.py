@@ -4,8 +4,9 @@
 Question   How long did a page take, of which the server logged nothing but its requests?
 Method     A view begins with a client's request for a page (by Sec-Fetch-Dest where it is logged, else a path that ends
            like no object) and takes in its requests for objects whose Referer is the page or an object of it; without a
-           Referer, those that follow. An object that begins after `gap_s` of quiet is none of its load. A client is an
-           address and a User-Agent.
+           Referer, those that follow. An object that begins after `gap_s` of quiet is none of its load, and neither is
+           one that the page asks for again after its load was quiet (a poll, a heartbeat). A client is an address and a
+           User-Agent. Where time steps back (older files behind newer ones, workers' buffers), the clock does.
 Stop when  quiet for `gap_s`; a client has `OPEN_VIEWS` at most, and `CLIENTS` clients are remembered.
 Reads as   from the page's request to the end of its last object's answer, as logged. That is less than the visitor
            waits: connecting, and the way of the last answer after the server handed it to its kernel, are not in it.
@@ -38,20 +39,27 @@ ORPHANS = "objects of no page"
 
 
 class View:
-    """A page view: its page's request, when its last answer ended, how many requests it took."""
+    """A page view: its page's request, when its last answer ended, how many requests it took, when each of `urls` last
+    ended."""
 
     __slots__ = ("page", "end_s", "requests", "urls")
 
     def __init__(self, page: Hit) -> None:
         self.page, self.end_s, self.requests = page, page.end_s, 1
-        self.urls = {place_of(page.host, page.path)}
+        self.urls = {place_of(page.host, page.path): page.end_s}
 
     def take(self, hit: Hit) -> None:
-        """An object of it."""
+        """An object of it; a poll is none, from its first request on."""
+        place, few = place_of(hit.host, hit.path), len(self.urls) < URLS
+        if few and place in self.urls and hit.begin_s > self.end_s:
+            self.requests -= self.urls[place] > self.page.end_s
+            self.urls[place] = self.page.end_s
+            self.end_s = max(self.urls.values())
+            return
         self.end_s = max(self.end_s, hit.end_s)
         self.requests += 1
-        if len(self.urls) < URLS:
-            self.urls.add(place_of(hit.host, hit.path))
+        if few:
+            self.urls[place] = max(hit.end_s, self.urls.get(place, 0.0))
 
     def named(self, referer: str) -> bool:
         """Return whether a Referer is the page or an object of it; hosts count where they are logged."""
@@ -80,7 +88,7 @@ class Views:
 
     def take(self, hit: Hit) -> list[View]:
         """One more answered request; views that are over by its time."""
-        if hit.end_s > self._now_s:
+        if not self._now_s - 2 * self._gap_s <= hit.end_s <= self._now_s:
             self._now_s = hit.end_s
         who = (hit.address, hit.agent)
         client = self._clients.get(who)
@@ -159,19 +167,18 @@ def is_page(hit: Hit) -> bool:
 
 @lru_cache(REMEMBERED)
 def asked_by(referer: str) -> tuple[str, str]:
-    """Return host and path of a Referer; both "" of one that is no address."""
+    """Return host, without port, and path of a Referer; both "" of one that is no address."""
     try:
         parts = urlsplit(referer)
-        return parts.netloc, parts.path or "/"
+        return parts.hostname or "", parts.path or "/"
     except ValueError:
         return "", ""
 
 
 @lru_cache(REMEMBERED)
 def place_of(host: str, path: str) -> str:
-    """Return the key of a page or object: host without port, if it is known, and path without query."""
-    name = host.rpartition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    return f"{name.lower()}{_bare(path)}"
+    """Return the key of a page or object: host, if it is known, and path without query."""
+    return f"{host}{_bare(path)}"
 
 
 def _bare(path: str) -> str:

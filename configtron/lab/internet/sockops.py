@@ -66,4 +66,4 @@ def refusals(pins: Path) -> int:
 
 def attached(group: Path) -> bool:
     """Return whether a sock_ops program sits on the control group."""
-    return libbpf.attached_to_cgroup(group, CGROUP_SOCK_OPS) > 0
+    return bool(libbpf.attached_to_cgroup(group, CGROUP_SOCK_OPS))

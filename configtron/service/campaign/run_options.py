@@ -12,6 +12,7 @@ from configtron.fleet.transport.dask_client import check_address
 from configtron.model.bounds import check_choice, check_number, check_texts
 from configtron.model.choices import PROFILES, TESTS
 from configtron.model.errors import BadInput
+from configtron.probe.profiles import plan
 
 IP_VERSIONS = (4, 6)
 
@@ -101,6 +102,8 @@ class ProbeOptions:
         check_choice("profile", self.profile, PROFILES)
         for test in self.tests:
             check_choice("tests", test, TESTS)
+            if not any(plan(self.profile, frozenset((test,)))[4:]):
+                raise BadInput(f"tests: --profile {self.profile} has no connection for {test}; take --profile full")
         if strange := [version for version in self.versions if version not in IP_VERSIONS]:
             raise BadInput(f"versions: {strange[0]} is no version of IP; 4 and 6 are")
         for name in ("lab_loss", "lab_reorder", "lab_duplicate"):

@@ -6,15 +6,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from heapq import heapify, heappop, heappush
 from pathlib import Path
 
 from configtron.fingerprint.capture.dissect import Dissector
+from configtron.fingerprint.capture.pcap import BAD_TIME
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import opened
 from configtron.fingerprint.capture.tshark import opened_by
-from configtron.fingerprint.passive.columns import Endpoint
+from configtron.fingerprint.passive.columns import Endpoint, Rows
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports, report_connections
-from configtron.fingerprint.passive.gathering import MOST, NOT_READ, Batch, Gathering
+from configtron.fingerprint.passive.gathering import ALWAYS, MOST, NOT_READ, Batch, Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.traces import DecryptedMessage
 from configtron.model.bounds import check_text
@@ -25,7 +27,9 @@ from configtron.report.connection_json import form
 # A line of a key log: which secret, the client's random number, the secret.
 SECRET = re.compile(r"[A-Z][A-Z0-9_]* [0-9a-fA-F]{16,} [0-9a-fA-F]{16,}\s*$")
 # Counts of a file that was not read to its end.
-UNREAD = ("cut-file", "malformed-record", "cut-compression")
+UNREAD = ("cut-file", "malformed-record", "cut-compression", BAD_TIME)
+# Enough for the first packet of a capture.
+LOOK_BYTES = 1 << 16
 Lacks = Callable[[ModuleNotFoundError], object]
 
 
@@ -38,7 +42,7 @@ class CaptureReading:
     def __init__(
         self, files: Sequence[str], *, stream: bool = False, keylog: Path | None = None, lacks: Lacks = str
     ) -> None:
-        """Several files are one capture, in that order; "-" is standard input.
+        """Several files are one capture, in whatever order, by the times of their packets; "-" is standard input.
 
         stream  report connections while the file is read; memory does not grow
         keylog  TLS secrets (SSLKEYLOGFILE); needs tshark, and files
@@ -70,7 +74,7 @@ class CaptureReading:
                 lost = self.counts["dropped-by-capture"] > 0
                 yield report_connections(
                     batch, self.files, tainted=lost, unread=self._gathering.unread > 0, opener=self._keys.open,
-                    wanted=wanted,
+                    wanted=wanted, stepped=self.counts[BAD_TIME] > 0,
                 )  # fmt: skip
 
     @property
@@ -84,7 +88,7 @@ class CaptureReading:
         return not (self._gathering.unread or any(self.counts[name] for name in UNREAD))
 
     def warnings(self) -> list[str]:
-        """Return why TLS keys were not used and which frames were not read, a sentence each."""
+        """Return why TLS keys were not used, and which frames were not read, a sentence each."""
         found = [self._keys.unused] if self._keys.unused else []
         if unread := self._gathering.unread:
             kinds = sorted(name.removeprefix("unread-") for name in self.counts if name.startswith(NOT_READ))
@@ -107,11 +111,38 @@ def batches_of(
     gathering: Gathering, files: Sequence[str], dissect: Dissector, keylog: list[str] | None = None
 ) -> Iterator[Batch]:
     """Yield batches of connections that have ended; `keylog` takes the TLS secrets that the files carry."""
-    for number, path in enumerate(files):
-        with opened(path) as source:
-            for frames in read(source, gathering.counts, file=number, name=path, keylog=keylog):
-                yield from gathering.take(decode(frames, gathering.pairs, gathering.heads, gathering.counts, dissect))
+    several = len(files) > 1
+    # A file is opened when its first packet is due; a tie is read in the order given.
+    due = [
+        (_first_ns(path) if several else 0, number, _rows_of(number, path, gathering, dissect, keylog))
+        for number, path in enumerate(files)
+    ]
+    heapify(due)
+    while due:
+        _, number, parts = heappop(due)
+        if (rows := next(parts, None)) is not None:
+            heappush(due, (int(rows.at.max()), number, parts))
+            others = [reached for reached, other, _ in due if other != number]
+            yield from gathering.take(rows, min(others, default=ALWAYS))
     yield from gathering.finish()
+
+
+def _rows_of(
+    number: int, path: str, gathering: Gathering, dissect: Dissector, keylog: list[str] | None
+) -> Iterator[Rows]:
+    with opened(path) as source:
+        for frames in read(source, gathering.counts, file=number, name=path, keylog=keylog):
+            rows = decode(frames, gathering.pairs, gathering.heads, gathering.counts, dissect)
+            if rows is not None:
+                yield rows
+
+
+def _first_ns(path: str) -> int:
+    """Return the time of a file's first packet; 0 if it has none, or can be read only once."""
+    if not Path(path).is_file():
+        return 0
+    with opened(path) as source:
+        return next((int(frames.at[0]) for frames in read(source, Counter(), name=path, buffer=LOOK_BYTES)), 0)
 
 
 def _check_keylog(keylog: Path, files: Sequence[str]) -> None:

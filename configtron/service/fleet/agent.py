@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
 import os
@@ -36,7 +37,7 @@ from configtron.fleet.transport.curve_keys import curve_pair, manager_address
 from configtron.linux.notify import ready
 from configtron.linux.proc import LISTENING, tcp_lines
 from configtron.model.bounds import check_texts
-from configtron.model.errors import BadInput
+from configtron.model.errors import BadInput, Missing
 from configtron.model.protocols import Driver
 from configtron.model.tuning import Reach, Rules
 from configtron.model.tuning_json import value_text
@@ -75,6 +76,8 @@ STANDING_S = 1.0
 GARBAGE = 10_000, 20, 1_000
 # Values of a knob, and letters of a value, that a hello has room for (`configtron/fleet/messages.py`).
 MOST_VALUES = 64
+# Errors of a start that do not pass: no right to become the user, a user that has no number here.
+NEVER = frozenset((errno.EPERM, errno.EACCES, errno.EINVAL))
 # The user that the network process becomes where the agent is root.
 USER = "configtron-agent"
 
@@ -139,7 +142,8 @@ class Readiness:
 def run_agent(options: AgentOptions, *, stop: Callable[[], bool] = lambda: False) -> None:
     """Run an agent until `stop` returns true; then what stood before its map is put back.
 
-    Errors: `BadInput` for its files; `Missing` for the driver; `Refused` where another database acts here.
+    Errors: `BadInput` for its files; `Missing` for the driver, or a right to become the user; `Refused` where another
+    database acts here.
     """
     address = manager_address(options.folder)
     curve_pair(options.folder)
@@ -206,10 +210,17 @@ def _identity(user: str) -> tuple[int, int] | None:
 
 def _started(restarts: Restarts, options: AgentOptions, identity: tuple[int, int] | None, applier: Applier,
              driver: Driver, reading: PageReading | None) -> _Network | None:  # fmt: skip
-    """Return the network process; None: there are no descriptors, or there is no memory, for one."""
+    """Return the network process; None: there are no descriptors, or there is no memory, for one.
+
+    Errors: `Missing` where this process may not become the user, or that user may not run the program.
+    """
     try:
         return _start(options, identity, applier, driver, reading)
     except OSError as error:
+        if error.errno in NEVER:
+            raise Missing(f"the network process cannot become user {options.user!r}: {error.strerror}; give the agent"
+                          " CAP_SETUID and CAP_SETGID (in a user namespace: map the user and its group, and allow"
+                          f" setgroups), and let the user run {sys.executable}") from error  # fmt: skip
         log.warning("the agent's network process cannot be started: %s; the map in force stays, and it is tried again"
                     " in %g s", error.strerror, restarts.ended(time.monotonic()))  # fmt: skip
         return None

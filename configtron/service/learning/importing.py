@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import gzip
+import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -41,6 +42,8 @@ from configtron.model.tuning_json import setting_of
 from configtron.service.learning.learners import notice
 from configtron.service.progress import Progress, unheard
 
+# A date of an access log.
+LOGGED = "%d/%b/%Y:%H:%M:%S %z"
 # Outcomes in a transaction, and contexts.
 BATCH, CONTEXTS_BATCH = 20_000, 5_000
 Lines = Iterator[tuple[int, str]]
@@ -92,10 +95,13 @@ class Imported:
             of_metric = f" of metric {self.metric}" if self.metric != "plt" else ""
             yield f"log {self.log}: {count_of(self.kept, 'outcome')}{of_metric}"
             yield from [str(self.joined)] if self.joined is not None else []
+        yield from [reading.remark] if reading.remark else []
         yield from (f"{count} not taken: {why}" for why, count in reading.left.most_common() if count)
         if not self.stored:
             yield from [] if reading.bad else [f"{reading.name}: no {'context' if contexts else 'outcome'} in it"]
             return
+        if reading.undated:
+            yield f"{count_of(reading.undated, 'outcome')} without a date: the file's last change stands for it"
         yield from reading.first
         if reading.bad and not contexts:
             yield f"{reading.bad} of {reading.lines} {reading.unit}s are bad and left out; --strict stops at the first"
@@ -108,7 +114,11 @@ def import_file(file: BinaryIO, name: str, options: ImportOptions, progress: Pro
     if kind == "contexts":
         kept, there = keep_contexts(options.db, lines, reading)
         return Imported(reading, kind, kept, there=there)
-    outcomes, metric = read(kind, lines, reading, options, progress)
+    try:
+        changed_ns = os.fstat(file.fileno()).st_mtime_ns
+    except OSError:
+        changed_ns = 0
+    outcomes, metric = read(kind, lines, reading, options, progress, changed_ns)
     about = {"file": name} | ({"metric": metric} if metric != "plt" else {})
     about |= {"from": kind} if kind != "outcomes" else {}
     known = contexted(options.db, options.contexts, options.window_s)
@@ -217,8 +227,7 @@ def opened(file: BinaryIO, name: str, kind: str, *, strict: bool) -> tuple[Lines
     if not head:
         return iter(()), reading, "outcomes"
     texts = [line.decode(errors="replace").removeprefix("\ufeff") for line in head if line.strip()]
-    # an unknown form is read as outcomes, and refused as such
-    return numbered(chain(head, raw), reading), reading, kind_of(texts) or "outcomes"
+    return numbered(chain(head, raw), reading), reading, kind_of(texts, name) if texts else "outcomes"
 
 
 @runtime_checkable
@@ -252,9 +261,10 @@ def _raw(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
 
 
 def read(
-    kind: str, lines: Lines, reading: Reading, given: ImportOptions, progress: Progress
+    kind: str, lines: Lines, reading: Reading, given: ImportOptions, progress: Progress, changed_ns: int = 0
 ) -> tuple[Iterator[Outcome], str]:
-    """Return the outcomes of a file, and their metric. Errors: `BadInput` for options that do not fit it."""
+    """Return the outcomes of a file, which was written last at changed_ns, and their metric. Errors: `BadInput` for
+    options that do not fit it."""
     metrics = METRICS[kind]
     metric = given.metric or metrics[0]
     if metric not in metrics:
@@ -265,7 +275,7 @@ def read(
     history = _history(given.db, fixed, progress)
     wanted = Wanted(given.source, metric, history, _profiles(given.db), _offset(given.timezone), _epoch_ns, fixed,
                     given.propensity, given.site, given.client_prefix, given.gap_s,
-                    Places(given.places).of if given.places else None)  # fmt: skip
+                    Places(given.places).of if given.places else None, changed_ns)  # fmt: skip
     if kind == HAR:
         return page_loads(next(lines)[1], reading, wanted), metric
     return imported(kind, lines, reading, wanted), metric
@@ -322,9 +332,9 @@ class _offset:
 
 
 def _epoch_ns(text: str) -> int:
-    """Of a date as ISO 8601; without a zone it is UTC. Errors: `BadInput`."""
+    """Of a date as ISO 8601, or as access logs have it; without a zone it is UTC. Errors: `BadInput`."""
     try:
-        found = datetime.fromisoformat(text)
+        found = datetime.strptime(text, LOGGED) if "/" in text else datetime.fromisoformat(text)
     except ValueError as error:
         raise BadInput(f"{text[:60]!r} is no date") from error
     return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1e6) * 1000

@@ -14,7 +14,7 @@ import numpy as np
 from configtron.db.outcomes import Learner, Outcomes
 from configtron.learner.cell_search import CellSearch
 from configtron.learner.class_cells import PART_MEMBERS, ClassCells
-from configtron.learner.classes import ALLOWED_K, LEAST_OF_DEVICE, Classes
+from configtron.learner.classes import ALLOWED_K, LEAST_OF_DEVICE, NO_CONTEXTS, Classes
 from configtron.learner.columns import ARMS
 from configtron.learner.damage import DamageBound
 from configtron.learner.driver_support import Mask
@@ -217,6 +217,9 @@ def _unexplored(grid: Grid) -> Iterator[str]:
 def _bounded(start: Beginning, *, auto: bool, evolve: bool, by_device: bool) -> Iterator[str]:
     """Say by which bound classes were made and will be split, and how noise was separated from divergence."""
     classes, noise = start.classes, start.repeats
+    if classes.everyone:
+        yield f"{NO_CONTEXTS}; for classes, import contexts with the outcomes (docs/learn.md)"
+        return
     if auto or evolve:
         taken = f"{noise.sigma_ln:.3f} by {noise.count} repeats" if noise.sigma_ln is not None else "unknown"
         alike = f"members may differ by {ALIKE_LN:g} in ln(ms), the noise of loads apart: {taken}"

@@ -82,6 +82,9 @@ def _reader_row(found: Reader) -> Row:
     about = f"{one.policy}, from {_which(one.log, found.metric)}"
     about += f"; cannot be read: {found.error}" if found.error else ""
     about += f"; classes over {', '.join(found.features)}" if len(found.features) > BASE_FEATURES else ""
+    from configtron.learner.classes import NO_CONTEXTS
+
+    about += f"; {NO_CONTEXTS}" if found.classes and not found.features else ""
     if (safety := found.safety) is not None:
         kept = {"budget": safety.budget, "spent": rounded(safety.spent), "unproven": rounded(safety.unproven),
                 "dropped": list(safety.dropped)}  # fmt: skip

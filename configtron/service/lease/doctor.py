@@ -9,8 +9,8 @@ from typing import NamedTuple
 from configtron.linux.netns import absent, is_absent
 from configtron.model.errors import ConfigtronError
 from configtron.model.knobs import KNOBS
-from configtron.model.protocols import Driver, Trier
-from configtron.model.tuning import Place, Reach
+from configtron.model.protocols import Asker, Driver, Trier
+from configtron.model.tuning import Place, Reach, Rules
 from configtron.service.lease.options import AUTO
 from configtron.tune.capabilities import SETTABLE
 from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load
@@ -21,13 +21,17 @@ NONE = "-"
 
 
 class Examined(NamedTuple):
-    """A driver: what it lacks here, the knobs it sets here, those it would set, and those it never sets, and why."""
+    """A driver: what it lacks here, the knobs it sets here, those it would set, and those it never sets, and why.
+
+    notes   other programs that could set its clients' connections, one line each
+    """
 
     name: str
     lack: str
     reach: Mapping[str, Reach]
     reachable: Mapping[str, Reach]
     unreachable: Mapping[str, str]
+    notes: tuple[str, ...] = ()
 
 
 class KnobSupport(NamedTuple):
@@ -64,10 +68,11 @@ def examine(place: Place) -> list[Examined]:
 def _examined(name: str, driver: Driver) -> Examined:
     try:
         lack = driver.tried() if isinstance(driver, Trier) else driver.missing()
-    except ConfigtronError as error:
-        lack = str(error)
+        notes = driver.ask(Rules()).unasked if isinstance(driver, Asker) and not lack else ()
+    except (ConfigtronError, OSError) as error:
+        lack, notes = str(error), ()
     reach = driver.settable() if not lack else {}
-    return Examined(name, lack, reach, driver.reachable(), driver.unreachable())
+    return Examined(name, lack, reach, driver.reachable(), driver.unreachable(), notes)
 
 
 def knobs(drivers: Sequence[Examined]) -> list[KnobSupport]:

@@ -8,10 +8,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from configtron.linux.mounts import mounts
 from configtron.model.bounds import check_number, check_texts
 from configtron.model.choices import LEASE_S as LEASE_S
 from configtron.model.tuning import Place
 from configtron.tune.guard import Limits
+
+
+def cgroup_path(name: str) -> str:
+    """Return a control group as a place names it, "" for the root: of its path in the file system (as findmnt, bpftool
+    and systemd print it), or in the hierarchy (as `systemctl` prints it). No file of it is looked for."""
+    inner = f"/{name.strip('/')}"
+    for one in mounts("cgroup2"):
+        if f"{inner}/".startswith(f"{one.folder}/"):
+            inner = inner.removeprefix(one.folder)
+    return inner if inner.strip("/") else ""
+
 
 # Let the engine choose the driver.
 AUTO = "auto"

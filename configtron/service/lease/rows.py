@@ -246,6 +246,7 @@ def verify_lines(report: VerifyReport, differences: int) -> Iterator[str]:
     asked = "".join(
         f", {count_of(each.asked, 'client')} of {count_of(each.prefixes, 'prefix')} asked about"
         for _, each in report.answers
+        if each.prefixes
     )
     result = f"{count_of(report.transactions, 'transaction')}, {prefixes} read back{asked}"
     yield f"{result}: {count_of(differences, 'difference')}" if report.transactions else NOTHING_HERE

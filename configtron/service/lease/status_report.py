@@ -23,10 +23,13 @@ from configtron.service.lease.kernel_rules import in_force, unjournaled
 from configtron.service.lease.options import LeaseOptions
 from configtron.service.lease.planner import usable
 from configtron.service.lease.processes import alive
-from configtron.tune.journal import IN_FORCE, LEASED, OPEN, Transaction
+from configtron.tune.journal import IN_FORCE, LEASED, OPEN, UNDOING, Transaction
 from configtron.tune.plan import advise
 from configtron.tune.rules import prefix_changes
 
+# Transactions of which something is in force; nothing should be of one whose rollback was killed.
+SEEN = (*IN_FORCE, UNDOING)
+HALF_UNDONE = "its rollback has not ended; end what is still in force: configtron tune rollback"
 GONE = "nothing of it is in force: another program took it away (configtron tune verify)"
 
 
@@ -97,9 +100,10 @@ def _about(context: LeaseContext, transaction: Transaction, left: float | None, 
 
 def _compared(context: LeaseContext, transaction: Transaction) -> tuple[int | None, str]:
     """Return the number of prefixes that read back as applied (None: not compared), and the differences."""
-    if not context.is_here(transaction) or transaction.status not in IN_FORCE:
+    if not context.is_here(transaction) or transaction.status not in SEEN:
         return None, ""
     rules = transaction.rules
+    notes: list[str] = []
     try:
         driver = context.load(transaction.driver, transaction.place)
         if lack := driver.missing():
@@ -107,14 +111,20 @@ def _compared(context: LeaseContext, transaction: Transaction) -> tuple[int | No
         found = in_force(driver, [rules])
         differences = len(advise(transaction.driver, rules, found))
         if isinstance(driver, Asker):
-            differences += len(driver.ask(rules).differences)
+            answers = driver.ask(rules)
+            differences += len(answers.differences)
+            notes += answers.unasked
     except (ConfigtronError, OSError) as error:
         return None, f"not compared with the kernel: {error}"
     same = {name for name, profile in rules.profiles.items() if found.profiles.get(name) == profile}
     count = _as_applied(rules, found, same)
+    if transaction.status == UNDOING:
+        return count, HALF_UNDONE if found.prefixes or found.default else ""
     if not (found.prefixes or found.default) and (rules.prefixes or rules.default):
         return count, GONE
-    return count, f"{differences} differences in the kernel: configtron tune verify" if differences else ""
+    if differences:
+        notes.append(f"{differences} differences in the kernel: configtron tune verify")
+    return count, "; ".join(notes)
 
 
 def _as_applied(rules: Rules, found: Rules, same: Collection[str]) -> int:
@@ -181,7 +191,7 @@ def verify(options: LeaseOptions) -> VerifyReport:
 
     def read(journal: Tuning) -> VerifyReport:
         context = context_of(journal)
-        here = list(filter(context.is_here, journal.acts(*IN_FORCE)))
+        here = list(filter(context.is_here, journal.acts(*SEEN)))
         differences = tuple(found for each in here for found in _differences(context, each))
         answers = tuple((each, found) for each in here if (found := _answers(context, each)) is not None)
         return VerifyReport(len(here), sum(len(each.rules.prefixes) for each in here), differences, answers)
@@ -190,6 +200,8 @@ def verify(options: LeaseOptions) -> VerifyReport:
 
 
 def _answers(context: LeaseContext, transaction: Transaction) -> Answers | None:
+    if transaction.status == UNDOING:
+        return Answers(unasked=(HALF_UNDONE,))
     driver = context.load(transaction.driver, transaction.place)
     return driver.ask(transaction.rules) if isinstance(driver, Asker) else None
 
@@ -197,7 +209,8 @@ def _answers(context: LeaseContext, transaction: Transaction) -> Answers | None:
 def _differences(context: LeaseContext, transaction: Transaction) -> Iterator[ReadBackDifference]:
     number, name = transaction.id, transaction.driver
     driver = usable(context.load(name, transaction.place), f"transaction {number}: ")
-    for wrong in advise(name, transaction.rules, in_force(driver, [transaction.rules])):
+    intent = transaction.rules if transaction.status in IN_FORCE else Rules()
+    for wrong in advise(name, intent, in_force(driver, [transaction.rules])):
         yield ReadBackDifference(number, name, wrong.scope, wrong.knob, wrong.was, wrong.to)
     if isinstance(driver, RefusalCounter):
         for knob, (count, why) in driver.refusals().items():

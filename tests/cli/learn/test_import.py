@@ -85,9 +85,9 @@ def test_a_byte_that_is_no_utf8_costs_its_own_line(typed: Typed, tmp_path: Path,
         ('{"plt_ms": 5, "propensity": 1e-300}', "propensity is 1e-300; it is a probability, from 1e-09 to 1"),
         ('{"plt_ms": 5, "propensity": 1.5}', "propensity is 1.5"),
         ('{"plt_ms": 1e-9}', "plt_ms is 1e-09; a page load time is from 0.001 ms"),
-        ('{"plt_ms": 5, "measured_at": 1e30}', "measured_at: 1e+30 is no whole number"),
-        ('{"plt_ms": 5, "measured_at": -1}', "measured_at: -1 is no whole number"),
-        ('{"plt_ms": 5, "measured_at": "noon"}', "measured_at: 'noon' is no whole number"),
+        ('{"plt_ms": 5, "measured_at": 1e30}', "measured_at: 1e+30 is no date of 1973 to 2262"),
+        ('{"plt_ms": 5, "measured_at": -1}', "measured_at: -1 is no date"),
+        ('{"plt_ms": 5, "measured_at": "noon"}', "measured_at: 'noon' is no date"),
         ('{"plt_ms": 5, "context": {"asn": 1e400}}', "asn: inf is no whole number"),
         ('{"plt_ms": 5, "context": {"asn": 4294967296}}', "from 0 to 4294967295"),
         ('{"plt_ms": 5, "context": {"rtt_ms": 1e308}}', "rtt_ms is 1e+308; it is not negative and at most 3600000"),
@@ -106,7 +106,7 @@ def test_a_byte_that_is_no_utf8_costs_its_own_line(typed: Typed, tmp_path: Path,
         ('{"plt_ms": 5, "context": []}\n{"plt_ms": 5, "context": [1]}', "line 1: context: [] is no object"),
         ('{"plt_ms": 5, "context": 3}', "line 1"),
         ('{"plt_ms": 5, "plt": 4}', "'plt' is no field"),
-        ("{", "line 1: not JSON"),
+        ("{", "contexts: not JSON; boomerang: "),
         ('{"plt_ms": 5, "arm": ["gp"]}', "no arm is called ['gp']"),
         ('{"plt_ms": 5, "profile": {"speed": 2}}', "no knob is called 'speed'"),
         ('{"plt_ms": 5, "profile": {"initcwnd": [2]}}', "is no setting"),
@@ -220,7 +220,8 @@ def test_a_bad_page_of_an_archive_or_a_date_beyond_the_stores_years_costs_itself
     good = {"id": "p", "startedDateTime": "2023-11-14T22:13:20Z", "pageTimings": {"onLoad": 500}}
     undated = [{**good, "startedDateTime": 5}, 7, {**good, "startedDateTime": "soon"}]
     pages = [good, *undated, {"pageTimings": {"onLoad": 9}}]
-    (tmp_path / "har").write_text(json.dumps({"log": {"pages": pages, "entries": [7]}}))
+    entry = {"pageref": "p", "request": {"url": "https://shop.example/"}, "response": {"status": 200}}
+    (tmp_path / "har").write_text(json.dumps({"log": {"pages": pages, "entries": [7, entry]}}))
     (tmp_path / "log").write_text(view(1_700_000_000.0, 0.5) + view(99_999_999_999.0, 0.5))
     for name, said in (
         ("har", ("har, page 2: ", "har, page 3: ", "har, page 4: 'soon' is no date", "4 of 5 pages are bad")),

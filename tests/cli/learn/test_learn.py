@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -38,10 +39,27 @@ def test_a_policy_learns_and_goes_on(filled: Typed, tmp_path: Path) -> None:
 
 def test_too_few_outcomes_are_named_with_a_remedy(typed: Typed) -> None:
     brought(typed, [{"plt_ms": 1000}])
-    refused(typed, "no outcome has all three; log them (bandwidth_kbps, rtt_ms, loss), or import", *MAB[:4])
-    brought(typed, [{"plt_ms": 1000, "context": {"bandwidth_kbps": 9000, "rtt_ms": 40, "loss": 0}}])
+    brought(typed, [{"plt_ms": 1000}])
     code, _, err = typed(*MAB[:4])
     assert code == DONE and "mab_nc: nothing is learned before the first update" in err and "2 outcomes are read" in err
+
+
+@pytest.mark.slow
+def test_beacons_alone_reach_a_policy_and_a_test(typed: Typed) -> None:
+    """Of no network anything is known: one class, by name, and a true gain that is proven for each prefix."""
+    chance = random.Random(1)
+    rows_ = [{"t_done": chance.lognormvariate(7, 0.1) * (0.8 if n % 2 else 1), "rt.end": 1795687200000 + n,
+              "ip": f"203.0.113.{n}" if n % 3 else "198.51.100.7", "u": "https://shop.example/", "propensity": 0.5,
+              "profile": {"initcwnd": 30 if n % 2 else 10}} for n in range(600)]  # fmt: skip
+    brought(typed, rows_)
+    why = "no network contexts: one class"
+    code, _, err = typed("learn", "run", "--policy", "thompson", "--classes", 1, "--update-every", 200)
+    assert code == DONE and why in err and why in typed("learn", "explain", "203.0.113.7")[1]
+    assert why in shown(typed, "learn", "status")[1]["about"] and "features" not in err
+    found = shown(typed, "learn", "export", "--to-tune")
+    prefixes = {row["prefix"] for row in found if row["kind"] == "prefix"}
+    assert prefixes == {"203.0.113.0/24", "198.51.100.0/24"}
+    assert [row["settings"] for row in found if row["kind"] == "profile"] == [{"initcwnd": 30}]
 
 
 @pytest.mark.slow

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from configtron.linux.mounts import Mount
 from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, PRIVILEGE, REFUSED, USAGE
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Rules
+from configtron.service.lease import options as lease_options
 from configtron.service.lease import watchdog_process
 from configtron.tune.drivers.memory import MemoryDriver
 from tests.support.memory_stack import Stack
@@ -281,12 +283,16 @@ def test_what_one_ip_version_loses_is_one_event_and_all_is_freed_at_once(wanted:
 
 
 def test_rollback_is_of_the_place_that_is_named_and_of_all_if_none_is(
-    wanted: TuneCommand, stack: Stack, tmp_path: Path
+    wanted: TuneCommand, stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A group has one name, whether its path begins at the hierarchy's root, at its mount, or nowhere."""
+    root = "/sys/fs/cgroup/unified"
+    monkeypatch.setattr(lease_options, "mounts", lambda _: [Mount("0:1", root, "cgroup2", "cgroup2")])
+    assert [lease_options.cgroup_path(name) for name in (f"{root}/", "/", "", f"{root}.x")] == ["", "", "", f"{root}.x"]
     wanted("--driver", "memory", "--cgroup", "/a", "apply")
     wanted("profile", "set", "small", "initcwnd=10")
-    wanted("--driver", "memory", "--cgroup", "/b", "apply")
-    assert [row["act"] for row in rows(wanted("--cgroup", "/b", "rollback", *JSONL)[1])] == [2]
+    wanted("--driver", "memory", "--cgroup", "b/c.service", "apply")
+    assert [row["act"] for row in rows(wanted("--cgroup", f"{root}/b/c.service/", "rollback", *JSONL)[1])] == [2]
     assert [row["act"] for row in rows(wanted("status", *JSONL)[1])] == [1]
     assert [row["act"] for row in rows(wanted("--driver", "memory", "rollback", *JSONL)[1])] == [1]
     assert wanted("status")[1] == ""
@@ -331,6 +337,15 @@ def test_recover(wanted: TuneCommand, stack: Stack) -> None:
     wanted("apply", *MEMORY)
     found = [(row["act"], row["ended_s_ago"] is None, row["why"]) for row in rows(wanted("log", *JSONL)[1])]
     assert found == [(2, True, ""), (1, False, "lease ended")]
+    stack.fail_revert = OSError("no device")
+    wanted("rollback")
+    code, out, message = wanted("verify", *JSONL)
+    assert (
+        code == CONDITION and "its rollback has not ended; end what is still in force: configtron tune roll" in message
+    )
+    assert {row["scope"] for row in rows(out)} >= {"default", *stack.rules.prefixes}
+    (act,) = rows(wanted("status", *JSONL)[1])
+    assert (act["status"], act["in_force"]) == ("undoing", 2) and "its rollback has not ended" in act["about"]
 
 
 def test_reapply_and_refusals(wanted: TuneCommand, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:

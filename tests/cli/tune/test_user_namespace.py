@@ -8,11 +8,13 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from configtron.model.errors import DONE, PRIVILEGE
+from configtron.service.fleet import enrolment
 from configtron.tune.drivers.bpf import rights
 from tests.support import ROOT
 from tests.support.tune.aside import usable
@@ -23,11 +25,8 @@ APART = ("unshare", "--user", "--map-root-user", "--net")
 
 
 def nothing_was_begun(database: Path) -> bool:
-    journal = sqlite3.connect(database)
-    try:
+    with closing(sqlite3.connect(database)) as journal:
         return bool(journal.execute("SELECT count(*) FROM act").fetchone() == (0,))
-    finally:
-        journal.close()
 
 
 @pytest.fixture
@@ -48,8 +47,7 @@ def typed(tmp_path: Path) -> TuneCommand:
 def test_doctor_offers_no_knob_that_apply_could_not_set(typed: TuneCommand) -> None:
     _, out, _ = typed("doctor", "-f", "jsonl")
     (ebpf,) = [row for row in map(json.loads, out.splitlines()) if row["kind"] == "driver" and row["driver"] == "ebpf"]
-    if os.geteuid() == 0:
-        assert "user namespace" in ebpf["missing"]
+    assert os.geteuid() or "user namespace" in ebpf["missing"]
     assert ebpf["knobs"] == 0 and ebpf["missing"]
 
 
@@ -60,6 +58,14 @@ def test_apply_refuses_before_anything_is_written(typed: TuneCommand, tmp_path: 
     code, _, message = typed("apply", "--driver", "ebpf", "--keep")
     assert (code, message.count("\n")) == (PRIVILEGE, 1) and message.startswith("configtron: driver ebpf: ")
     assert nothing_was_begun(tmp_path / "db")
+
+
+@pytest.mark.slow
+def test_an_agent_that_may_not_become_its_user_ends_by_one_line(typed: TuneCommand, tmp_path: Path) -> None:
+    line = enrolment.enroll(tmp_path / "m.db", tmp_path / "keys", "web1", "tcp://127.0.0.1:5560")
+    enrolment.join(tmp_path / "agent", line, "root")
+    code, _, message = typed("--driver", "memory", "agent", "--folder", str(tmp_path / "agent"), "--user", "root")
+    assert (code, message.count("\n")) == (PRIVILEGE, 1) and "become user 'root': Operation not permitted" in message
 
 
 @pytest.mark.root

@@ -140,6 +140,8 @@ ALL = list(range(1, len(TALK) + 1))
     # a packet of no interface, and drops of the program that captured
     (write.section() + write.interface() + write.packet(TALK[0][1], 0, number=3) + write.packet(TALK[1][1], 0),
      [2], "unknown-interface", 1),
+    # nanoseconds under the magic number of microseconds
+    (write.pcap(TALK)[:4] + write.pcap(TALK, nano=True)[4:], ALL, "malformed-time", len(TALK)),
     (write.pcapng(TALK) + write.block(5, bytes(12) + struct.pack("<HHQ", 5, 8, 7) + bytes(4)),
      ALL, "dropped-by-capture", 7),
 ])  # fmt: skip

@@ -70,6 +70,15 @@ def bottleneck(released: int) -> list[Step]:
     ]  # fmt: skip
 
 
+def slow_handshake(at_s: float, rtt_s: float) -> list[Step]:
+    """Windows of 2, 4 and 8 segments over a path of `rtt_s`, after a handshake of 0.1 s."""
+    starts = [(2, 0, at_s), (4, 2, at_s + rtt_s + 0.001), (8, 6, at_s + 2 * rtt_s + 0.002)]
+    return [
+        step for count, n, at in starts
+        for step in (flight(at, n, count, size=MSS), acked(n + count, at + 0.001, size=MSS))
+    ]  # fmt: skip
+
+
 PROVEN = [first(10), acked(2, AFTER), then(10, 4)]
 # At the client, which acknowledges while half of the flight is on its way.
 WITHIN = [step for n in range(5) for step in (
@@ -104,9 +113,13 @@ def probe(pause_s: float) -> list[Step]:
     # a TLS library's buffer of 4096 bytes: two full segments, the rest, a full one; its tail waits for the ACK (Nagle)
     (talk(row(FULL, FULL, 600, FULL),
           says(1, SECOND + 0.002, ACK, 1 + 3 * FULL + 600, 101, 700, echo_s=AFTER)), 4, "short-segment"),
-    # a head written by itself, full segments, and a queue behind them
-    (talk(row(300, FULL, FULL, FULL),
-          says(1, SECOND + 0.002, ACK, 301 + 3 * FULL, 101, FULL, echo_s=AFTER)), 4, "short-segment"),
+    # a head written by itself takes a segment of the window, if full segments and a queue stand behind it
+    (talk(row(300, FULL, FULL, FULL), says(1, SECOND + 0.002, ACK, 301 + 3 * FULL, 101, FULL, echo_s=AFTER)), 4, ""),
+    # without timestamps: the handshake took longer than the path, by the request's answer, or by a pause alone
+    (talk(*slow_handshake(0.17, 0.07), stamps=False), 2, ""),
+    (talk(*slow_handshake(0.4, 0.02), stamps=False), 2, "server-paced"),
+    (talk(*slow_handshake(0.11, 0.009), stamps=False), 2, ""),
+    (talk(row(300), says(1, SECOND + 0.002, ACK, 301, 101, FULL, echo_s=AFTER)), 1, "short-segment"),
     # Nagle's algorithm keeps less than a segment back until all is acknowledged
     (talk(first(2), acked(2, AFTER), says(1, SECOND + 0.002, ACK, 1 + 2 * FULL, 101, 700, echo_s=AFTER)),
      2, "short-segment"),
@@ -171,6 +184,7 @@ def test_merged_frames_count_as_segments(tmp_path: Path) -> None:
     (talk(flight(FLIGHT, 0, 5), acked(5, FLIGHT + 0.01), opened=False), "unclear:no-handshake"),
     (talk(says(1, FLIGHT, ACK, 1, 101)), "no-data"),
     (talk(REPEATED_SYNACK, says(1, FLIGHT, ACK, 1, 101, 500)), "synack-repeated"),
+    (talk(says(1, FLIGHT, ACK, 0, 101, 1)), "unclear:first-segment-lost"),
 ])  # fmt: skip
 def test_reasons(conversation: Conversation, reason: str, tmp_path: Path) -> None:
     assert verdicts(conversation, tmp_path)["icw"].reason == reason

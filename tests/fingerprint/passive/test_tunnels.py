@@ -23,6 +23,7 @@ from configtron.fingerprint.capture.source import CaptureSource
 from configtron.fingerprint.passive.columns import Pairs, Rows, joined
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
+from configtron.fingerprint.passive.tunnels import NO_IP
 from configtron.model.errors import DONE, PARTIAL
 from tests.fingerprint.capture.test_reading import PLAIN, TALK, same
 from tests.support import capture_bytes as write
@@ -74,6 +75,19 @@ def llc(packet: bytes) -> bytes:
 LABEL, LAST = struct.pack(">I", 17 << 12 | 64), struct.pack(">I", 18 << 12 | 1 << 8 | 64)
 SPAN2, SPAN3 = (b"\x10\0" + number + bytes(4) for number in (b"\x88\xbe", b"\x22\xeb"))
 TAG = struct.pack(">HHBB", 0, 100, 0, 0)
+
+
+def udp(body: bytes, port: int) -> bytes:
+    return four(struct.pack(">HHHH", 50000, port, len(body) + 8, 0) + body, 17)
+
+
+def gtp(packet: bytes, flags: int, rest: bytes) -> bytes:
+    return udp(struct.pack(">BBHI", flags, 255, len(rest + packet), 7) + rest + packet, 2152)
+
+
+# What tshark must be told.
+TOLD = ("-d", "udp.port==8472,vxlan", "-d", "udp.port==5555,ip")
+VXLAN, STATION = b"\x08\0\0\0\0\0\x2a\0", b"\x08\x02\0\0" + bytes(20)
 WRAPS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "GRE": (ETHERNET, lambda p: ether(four(b"\0\0" + write.kind(p) + p, 47), b"\x08\x00")),
     "GRE with a key, a checksum and a number": (
@@ -92,7 +106,26 @@ WRAPS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "MPLS in a VLAN": (ETHERNET, lambda p: ether(b"\0\5\x88\x47" + LAST + p, b"\x81\x00")),
     "MPLS in cooked frames": (113, lambda p: bytes(14) + b"\x88\x47" + LAST + p),
     "MPLS in IP": (101, lambda p: four(LAST + p, 137)),
-    "E-tag": (ETHERNET, lambda p: ether(TAG + write.kind(p) + p, b"\x89\x3f")),
+    "VXLAN": (101, lambda p: udp(VXLAN + whole_frame(p), 4789)),
+    "VXLAN with a group, on Linux' port": (101, lambda p: udp(b"\x88\0\0\7\0\0\1\0" + whole_frame(p), 8472)),
+    "VXLAN in VXLAN behind PPPoE": (
+        ETHERNET, lambda p: ether(pppoe(udp(VXLAN + whole_frame(udp(VXLAN + whole_frame(p), 4789)), 4789)), b"\x88\x64")
+    ),
+    "MPLS in VXLAN": (101, lambda p: udp(VXLAN + ether(LAST + p, b"\x88\x47"), 4789)),
+    "VXLAN-GPE": (101, lambda p: udp(b"\x0c\0\0" + bytes([p[0] // 32 - 1]) + VXLAN[4:] + p, 4790)),
+    "Geneve with an option": (101, lambda p: udp(b"\2\0\x65\x58\0\0\7\0\1\2\3\1abcd" + whole_frame(p), 6081)),
+    "Geneve with IP": (101, lambda p: udp(b"\0\0" + write.kind(p) + VXLAN[4:] + p, 6081)),
+    "GTP": (101, lambda p: gtp(p, 0x30, b"")),
+    "GTP with extension headers": (101, lambda p: gtp(p, 0x34, b"\0\0\0\x85\1\0\0\x40\1\1\1\0")),
+    "IP in UDP": (101, lambda p: udp(p, 5555)),
+    "L2TP": (101, lambda p: udp(struct.pack(">HHHHHH", 0x4A02, len(p) + 16, 1, 2, 3, 0) + bytes(2) + ppp(p), 1701)),
+    "TZSP": (101, lambda p: udp(b"\1\0\0\1\1" + whole_frame(p), 37008)),
+    "Cisco metadata and a VLAN": (
+        ETHERNET, lambda p: ether(b"\1\1\0\1\0\7\x81\0\0\5" + write.kind(p) + p, b"\x89\x09")
+    ),
+    "VN-tag": (ETHERNET, lambda p: ether(b"\0\1\0\2" + write.kind(p) + p, b"\x89\x26")),
+    "PPPoE, numbers of one byte": (ETHERNET, lambda p: ether(pppoe(p)[:6] + ppp(p)[1:], b"\x88\x64")),
+    "Radiotap": (127, lambda p: b"\0\0\x08\0\0\0\0\0" + STATION + llc(p)[14:]),
     "E-tag and a VLAN": (ETHERNET, lambda p: ether(TAG + b"\x81\x00\0\5" + write.kind(p) + p, b"\x89\x3f")),
     "NFLOG": (NFLOG, nflog),
     "PPI": (PPI, lambda p: struct.pack("<BBHI", 0, 0, 8, 1) + whole_frame(p)),
@@ -116,9 +149,10 @@ def test_a_tunnel_hides_nothing(name: str, tmp_path: Path) -> None:
     link, wrap = WRAPS[name]
     data = write.pcap([(at, wrap(frame)) for at, frame in TALK], nano=True, link=link)
     rows, counts = rows_of(data, Dissector())
-    assert same(rows, PLAIN) and counts["tcp"] == counts["dissected"] == len(TALK)
+    assert same(rows, PLAIN) and counts["tcp"] == len(TALK)
     # Cut in the options, as short captures are, the segments are still there.
-    assert rows_of(write.pcap([(at, wrap(f)) for at, f in TALK], nano=True, link=link, snap=110), Dissector())[1]["tcp"]
+    snap = len(wrap(b"E")) + 50
+    assert rows_of(write.pcap([(at, wrap(f)) for at, f in TALK], link=link, snap=snap), Dissector())[1]["tcp"]
     path = tmp_path / "tunnel.pcap"
     path.write_bytes(data)
     assert not shutil.which("tshark") or _tsharks(path) == [
@@ -129,7 +163,7 @@ def test_a_tunnel_hides_nothing(name: str, tmp_path: Path) -> None:
 def _tsharks(path: Path) -> list[tuple[int, ...]]:
     """(frame, raw sequence number, payload) of every segment that tshark sees."""
     fields = [word for name in ("frame.number", "tcp.seq_raw", "tcp.len") for word in ("-e", name)]
-    words = ["tshark", "-n", "-r", str(path), "-Y", "tcp", "-T", "fields", "-E", "occurrence=l", *fields]
+    words = ["tshark", "-n", "-r", str(path), "-Y", "tcp", *TOLD, "-T", "fields", "-E", "occurrence=l", *fields]
     out = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     return [tuple(map(int, line.split("\t"))) for line in out.splitlines()]
 
@@ -172,7 +206,30 @@ def test_without_scapy_such_frames_are_counted_and_nothing_is_whole(
         assert {o.get("grade") for knob, o in one["observations"].items() if knob in ("icw", "data_rto")} <= {"N"}
 
 
+SYN = TALK[0][1]
+
+
+@pytest.mark.parametrize(("name", "frame"), [
+    ("udp", udp(VXLAN + ether(bytes(60), b"\x12\x34"), 4789)),
+    ("udp", udp(b"\x48\0" + VXLAN[2:] + bytes(60), 4789)),
+    ("udp", udp(b"\0\0\x08\0" + VXLAN[4:] + SYN + bytes(1), 6081)),
+    ("udp", gtp(SYN, 0x32, b"")),
+    ("udp", udp(SYN[:-1], 53)),
+    ("quic", udp(SYN, 443)),
+    ("esp", four(bytes(60), 50)),
+    ("icmp", udp(VXLAN + whole_frame(four(b"\x0b" + bytes(7) + SYN, 1)), 4789)),
+    # An error quotes the packet that it is about; PPP's control packets are none of IP.
+    ("icmp", ether(LAST + four(b"\x0b" + bytes(7) + SYN, 1), b"\x88\x47")),
+    ("not-ip", ether(b"\x11\0\0\1\0\x0a\xc0\x21\x09\1\0\x08abcd", b"\x88\x64")),
+])  # fmt: skip
+def test_what_is_no_tunnel_is_counted_as_what_it_is(name: str, frame: bytes) -> None:
+    link = ETHERNET if frame.startswith(MACS) else 101
+    _, counts = rows_of(write.pcap([(0, frame)], link=link), Dissector())
+    assert counts[name] == 1 and not counts["tcp"]
+
+
 @pytest.mark.parametrize(("link", "frame"), [
+    (101, udp((VXLAN + MACS + b"\x08\0" + udp(b"", 4789)) * 900, 4789)),
     (ETHERNET, ether(LABEL * 3000, b"\x88\x47")),
     (NFLOG, struct.pack(">BBH", 2, 0, 5) + struct.pack("<HH", 0, 1) * 5000),
     (ETHERNET, ether(b"\x45" * 40, b"\x89\x3f")),
@@ -203,5 +260,6 @@ def test_any_bytes_in_a_tunnel_are_read_without_a_word(capsys: pytest.CaptureFix
             for _ in range(chance.randrange(6)):
                 frame[chance.randrange(min(len(frame), 100))] = chance.randrange(256)
             part = bytes(frame[: chance.randrange(1, len(frame) + 1)])
-            assert -1 <= dissect(link, part) < len(part)
+            assert NO_IP <= dissect(link, part) < len(part)
+            rows_of(write.pcap([(0, part)], link=link), dissect)
     assert capsys.readouterr() == ("", "")

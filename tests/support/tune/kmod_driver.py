@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from configtron.db.tuning import Tuning
-from configtron.lab.internet.links import sysctl
+from configtron.lab.internet.links import ip, sysctl
 from configtron.linux.netns import inside
 from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.draw import Key, Mix, Plan, draw, unit_of
@@ -34,7 +34,7 @@ from configtron.model.tuning import Changes, Place, Rules
 from configtron.service.lease.context import context_of
 from configtron.service.lease.retuning import OpenRetuner
 from configtron.tune.drivers.kmod import abi
-from configtron.tune.drivers.kmod.kmod_driver import DEFAULT_CONTROL, KmodDriver
+from configtron.tune.drivers.kmod.kmod_driver import DEFAULT_CONTROL, OFF, SWITCH, KmodDriver
 from configtron.tune.rules import difference
 from tests.support.tune.killed_retuning import of
 from tests.support.tune.kmod_net import (
@@ -103,6 +103,13 @@ def rules() -> dict[str, Any]:
     found["default"] = [here(), here("c"), elsewhere.read() == Rules()]
     at = listener(PORT4)
     found["windows"] = {source: first_window(at, source) for source in ("10.1.0.9", "10.1.2.9", "10.7.0.9")}
+    found["by route"] = [len(driver.ask(WANTED).differences)]
+    ip("s", ["route add 10.1.2.0/24 via 192.0.2.2 congctl reno initcwnd 5"])
+    found["by route"] += [[one.scope, one.applied, one.found] for one in driver.ask(WANTED).differences]
+    ip("s", ["route del 10.1.2.0/24"])
+    SWITCH.write_text("0")
+    found["switched off"] = [first_window(at, "10.1.0.9"), driver.missing() == OFF, driver.read() == Rules()]
+    SWITCH.write_text("1")
     found["refusals"] = refusals(driver) | {"unchanged": str(driver.read() == WANTED)}
     found["many"] = many(driver)
     driver.apply(Changes(prefixes={"10.1.0.0/16": "narrow"}, dropped_prefixes=frozenset({"fd00::/16"})))

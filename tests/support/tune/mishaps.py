@@ -36,8 +36,10 @@ from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
 from configtron.tune.drivers.bpf.layout import LayoutRow
 from configtron.tune.drivers.bpf.tables import BpfMaps
 from configtron.tune.rules import after
+from tests.support.children import child
 from tests.support.draws import settings
 from tests.support.tune.left import PLACE, nothing_left, placed, serving
+from tests.support.waiting import until
 
 Found = dict[str, object]
 # linux/tcp.h: absent from Python's socket module.
@@ -224,7 +226,23 @@ def held_by_another(driver: EbpfDriver, before: str) -> Found:
     found: Found = {"held by another": refused(driver, CHANGES)}
     driver.revert(before)
     subprocess.run(["bpftool", "cgroup", "detach", group, "cgroup_sock_ops", "pinned", program], check=True)
+    for order in ("before", "after"):  # with leave
+        if order == "after":
+            driver.apply(CHANGES)
+        subprocess.run(
+            ["bpftool", "cgroup", "attach", group, "cgroup_sock_ops", "pinned", program, "multi"], check=True
+        )
+        driver.apply(CHANGES)
+        named = [line for line in driver.ask(WANTED).unasked if " other (id " in line]
+        found[f"another {order} ours is named"] = len(named) == 1 and f" runs {order} ours" in named[0]
+        driver.revert(before)
+        subprocess.run(["bpftool", "cgroup", "detach", group, "cgroup_sock_ops", "pinned", program], check=True)
     os.unlink(program)
+    found["no process, nothing to say"] = driver.ask(WANTED).differences == ()
+    with child(["unshare", "--net", "sleep", "60"]) as away:
+        (Path(group) / "cgroup.procs").write_text(str(away.pid))
+        until(lambda: driver.ask(WANTED).differences)
+        away.kill()
     found["reverted beside another"] = nothing_left()
     return found
 

@@ -40,7 +40,7 @@ from configtron.model.close_records import CloseRecord, OpenRecord, PackedRecord
 from configtron.model.draw import Mix, Plan, PlanState
 from configtron.model.errors import ConfigtronError, Missing, Refused
 from configtron.model.nouns import Profile
-from configtron.model.tuning import Changes, Place, Reach, Rules
+from configtron.model.tuning import Answers, Changes, Place, Reach, Rules
 from configtron.tune.drivers.bpf import controls, drawing, layout, objects, pins, reach, rights
 from configtron.tune.drivers.bpf.connection_records import RecordParser, as_moved
 from configtron.tune.drivers.bpf.drawing import Halves
@@ -176,6 +176,11 @@ class EbpfDriver:
             return self._moved(here)
         except OSError as error:
             raise Refused(f"the kernel refused to move open connections: {error.strerror}") from error
+
+    def ask(self, rules: Rules) -> Answers:
+        """Return the other sock_ops programs of the group, and whether any of its processes is in the namespace."""
+        differences = tuple(pins.elsewhere(self.place)) if rules != Rules() else ()
+        return Answers(differences=differences, unasked=tuple(pins.neighbours(self.place)))
 
     def listened(self) -> list[EbpfDriver]:
         """Return the driver for each choice of listeners that is pinned here, whichever journal knows of it or none.

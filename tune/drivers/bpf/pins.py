@@ -20,15 +20,16 @@ import ctypes
 import hashlib
 import os
 import struct
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from configtron.linux import mounts as table
 from configtron.linux import netns
-from configtron.linux.libbpf import call, info
+from configtron.linux.libbpf import EFFECTIVE, SOCK_OPS, attached_to_cgroup, call, info, program_name
 from configtron.model.errors import BadInput, Missing
-from configtron.model.tuning import Place
+from configtron.model.tuning import Difference, Place
 from configtron.tune.drivers.bpf.objects import headers, source
 
 BPFFS = Path("/sys/fs/bpf")
@@ -88,6 +89,33 @@ def _name(place: Place) -> str:
 
 def _checksum(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:8]
+
+
+def neighbours(place: Place) -> Iterator[str]:
+    """Yield a line for each program that is not ours, of any place, and runs on connections of the place's group."""
+    ours = link_state(folder(place) / LINK)[0] if (folder(place) / LINK).exists() else 0
+    known = {link_state(link)[0] for link in ROOT.glob(f"*/{LINK}")}
+    found = attached_to_cgroup(group(place), SOCK_OPS, EFFECTIVE)
+    for at, number in enumerate(found):
+        with suppress(OSError):
+            if number not in known:
+                order = "after" if ours in found[:at] else "before" if ours in found else "beside"
+                name = f"the sock_ops program {program_name(number)} (id {number})"
+                yield f"{name} runs {order} ours on each connection; what it sets was not asked: bpftool prog show"
+
+
+def elsewhere(place: Place) -> Iterator[Difference]:
+    """Yield that no process of the place's group is in its network namespace: then no connection there is ours."""
+    files = group(place).rglob("cgroup.procs") if place.cgroup.strip("/") else ()
+    found: dict[int, str] = {}
+    for file in files:
+        with suppress(OSError):
+            found |= {os.stat(f"/proc/{process}/ns/net").st_ino: process for process in file.read_text().split()}
+    with netns.inside(place.netns):
+        here = os.stat("/proc/thread-self/ns/net").st_ino
+    if found and here not in found:
+        where = f"in another network namespace: configtron tune --netns /proc/{min(found.values())}/ns/net"
+        yield Difference("cgroup", "netns", "its processes in this network namespace", where)
 
 
 def mount() -> None:

@@ -180,7 +180,8 @@ def has_types() -> bool:
 def _explain_no_struct_ops() -> str:
     if not has_types():
         return "this kernel has no type information (CONFIG_DEBUG_INFO_BTF)"
-    return "this kernel lends no congestion control to BPF (it needs the JIT, and Linux 6.10 for bbr)"
+    needs = "it needs the JIT, cwnd_event, which Linux 7 has no longer, and for bbr Linux 6.10"
+    return f"this kernel lends no congestion control to BPF ({needs})"
 
 
 @cache
@@ -210,10 +211,10 @@ def _has(types: int, name: str, kind: int) -> bool:
 
 def _has_bbr(types: int) -> bool:
     if not (KERNEL_TYPES / "tcp_bbr").exists():
-        return _has(types, "bbr_main", _FUNC)
+        return _has(types, "bbr_cwnd_event", _FUNC)
     module = point("btf__load_module_btf", b"tcp_bbr", types)
     try:
-        return _has(module, "bbr_main", _FUNC)
+        return _has(module, "bbr_cwnd_event", _FUNC)
     finally:
         library().btf__free(module)
 

@@ -32,7 +32,7 @@ from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.draw import Mix, Plan
 from configtron.model.errors import BadInput, Missing, Refused
 from configtron.model.nouns import Profile
-from configtron.model.tuning import Changes, Place, Reach, Rules
+from configtron.model.tuning import Answers, Changes, Difference, Place, Reach, Rules
 from configtron.tune.drivers.kmod import abi, draws, live
 from configtron.tune.drivers.kmod.abi import FLAGS, KEY_OF
 from configtron.tune.drivers.kmod.device import Device
@@ -57,6 +57,7 @@ from configtron.tune.drivers.kmod.refusals import (
     remedy,
     why_refused,
 )
+from configtron.tune.drivers.route.answers import EVERYWHERE, routed_controls
 from configtron.tune.listeners import BY_EBPF_ALONE, listeners_of, listeners_text
 from configtron.tune.rules import check
 
@@ -68,6 +69,8 @@ REPLACED = "the congestion control replaced its own operations; those connection
 DEFAULT_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 # A module loaded anew has another inode here: its count of changes begins again.
 LOADED = Path("/sys/module/configtron")
+SWITCH = LOADED / "parameters" / "enabled"
+OFF = f"the module's own switch is off, so no new connection has a profile; run: echo 1 > {SWITCH}"
 
 
 class KmodDriver:
@@ -85,7 +88,7 @@ class KmodDriver:
             return f"the module distinguishes {abi.PORTS} local ports, not addresses; {BY_EBPF_ALONE}"
         if self.place.cgroup:
             return "the module acts on a whole network namespace; leave --cgroup out, or use the driver ebpf"
-        return self._no_module()
+        return self._no_module() or (OFF if SWITCH.exists() and SWITCH.read_text() == "N\n" else "")
 
     def _no_module(self) -> str:
         if why := netns.absent(self.place.netns):
@@ -279,6 +282,13 @@ class KmodDriver:
             except OSError as error:
                 why = f"net.ipv4.tcp_congestion_control={name}: {error.strerror}"
                 raise Refused(f"{why}; {remedy(name, error, name == CONTROL)}") from error
+
+    def ask(self, rules: Rules) -> Answers:
+        """Return where a route names a congestion control: its clients' connections pass the module by."""
+        asked, by_route = routed_controls(self.place.netns, [*rules.prefixes, *(EVERYWHERE if rules.default else ())])
+        found = (Difference(scope, "tcp_congestion_control", CONTROL, f"{control}, by a route (ip route: congctl)")
+                 for scope, control in by_route.items())  # fmt: skip
+        return Answers(asked, asked, tuple(found))
 
     def listened(self) -> list[KmodDriver]:
         """Return the driver for the ports that limit this namespace's rules, if any do."""

@@ -7,9 +7,9 @@ Question   Our routing table may be complete, and traffic still not use it, or l
 Method     1. The routes that the rules require are computed from the main table as it is now
               (`tune/route_table.py`). Each is compared with the route in our table.
            2. The kernel looks up clients of our prefixes through all rules (RTM_GETROUTE, fib match): the first and the
-              last address of each prefix, or of `SAMPLE` evenly spaced ones if there are more. If an earlier rule
-              matches source addresses, each lookup is repeated from every local address (up to `SOURCES`). The
-              answer must be the route of step 1: table, gateway, device, metrics.
+              last address of each prefix, or of `SAMPLE` evenly spaced ones if there are more; each once without a
+              source, and from every local address (up to `SOURCES`). The answer must be the route of step 1: table,
+              gateway, device, metrics.
            3. A connection that sends no packet (`dry_connection.py`) is opened to one client of each of these prefixes.
               Its congestion control and window must be the profile's.
 Reads as   Differences, each once. Earlier rules with a condition that no lookup here meets (a mark, a port, a user)
@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Iterator, Mapping
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
+from itertools import groupby
 from typing import NamedTuple
 
 from configtron.linux.netlink import Netlink
@@ -31,19 +32,23 @@ from configtron.linux.netns import inside
 from configtron.linux.rtnetlink import FAMILIES, addresses
 from configtron.model.tuning import Answers, Difference
 from configtron.tune.drivers.route.dry_connection import begun
-from configtron.tune.drivers.route.routes import CC_ALGORITHM, Found, Prefix, match, parse, text
+from configtron.tune.drivers.route.routes import CC_ALGORITHM, Prefix, match, parse, text
 from configtron.tune.drivers.route.rule import RoutingRule
 from configtron.tune.drivers.route.rule import parse as parse_rule
 from configtron.tune.drivers.route.table import LOCAL, MAIN, TABLE, RouteTable, SeenRoutes
-from configtron.tune.route_table import COPY, DEFAULT, RouteKey, RouteWay, bits
+from configtron.tune.route_table import COPY, DEFAULT, RouteKey, RouteWay, bits, source_bits
 
 # Prefixes that are looked up. If 2 % of many prefixes are diverted, 256 lookups find one with a probability of 99 %.
 SAMPLE = 256
-# Local addresses that are tried if a rule matches source addresses.
+# Local addresses that are tried; those that a rule matches are the first.
 SOURCES = 16
 # struct ifaddrmsg: family, length, flags, scope, index
 _UNIVERSE = 0  # RT_SCOPE_UNIVERSE
+_TABLES = {MAIN: "main"}
 _INITCWND, _CWND = 11, 7
+
+
+EVERYWHERE = ("0.0.0.0/0", "::/0")
 
 
 class Question(NamedTuple):
@@ -59,21 +64,22 @@ class ExpectedRoute:
     """The routes that the rules require, for longest-prefix lookups by a client's address."""
 
     def __init__(self, routes: Mapping[RouteKey, RouteWay]) -> None:
-        self._by_length: dict[int, dict[int, dict[int, tuple[RouteKey, RouteWay]]]] = {4: {}, 6: {}}
-        for key, way in routes.items():
+        self._by_length: dict[int, dict[int, dict[int, list[tuple[RouteKey, RouteWay]]]]] = {4: {}, 6: {}}
+        # of one prefix the longest source is the first, then the lowest metric
+        for key, way in sorted(routes.items(), key=lambda item: (-source_bits(item[0].source), item[0].metric)):
             at = int.from_bytes(key.address, "big") >> (bits(key.version) - key.length)
-            table = self._by_length[key.version].setdefault(key.length, {})
-            if at not in table or key.metric < table[at][0].metric:
-                table[at] = key, way
+            self._by_length[key.version].setdefault(key.length, {}).setdefault(at, []).append((key, way))
         self._lengths = {version: sorted(tables, reverse=True) for version, tables in self._by_length.items()}
 
-    def of(self, version: int, address: bytes) -> tuple[RouteKey, RouteWay] | None:
-        """Return the longest route that contains an address; None without one, or if that route is `throw`."""
+    def of(self, version: int, address: bytes, source: bytes = b"") -> tuple[RouteKey, RouteWay] | None:
+        """Return the longest route that contains an address, for packets from a source (b"": none is chosen yet); None
+        without one, or if that route is `throw`."""
         number = int.from_bytes(address, "big")
         for length in self._lengths[version]:
-            found = self._by_length[version][length].get(number >> (bits(version) - length))
-            if found is not None:
-                return found if found[1].kind != "throw" else None
+            for found in self._by_length[version][length].get(number >> (bits(version) - length), ()):
+                of = found[0].source
+                if not of or ip_address(source or bytes(16)) in ip_network(of):
+                    return found if found[1].kind != "throw" else None
         return None
 
 
@@ -86,7 +92,7 @@ def ask(
     routes   what the rules require, from `tune/route_table.py`
     Errors: `Refused` if the tables change faster than they can be read.
     """
-    earlier = _earlier(table)
+    earlier = earlier_rules(table)
     written = [*_against_main(seen, routes, netns)]
     for route in seen.foreign:  # routes in our table that another program added: their protocol number is not ours
         found = f"{words(route.way, netns)} in table {TABLE}, protocol {route.protocol}"
@@ -95,14 +101,14 @@ def ask(
     sample = _spread([*prefixes, *_defaults(routes, table.versions)])
     questions = [*_questions(sample, earlier, list(_local(table.net, earlier)))]
     expected = ExpectedRoute(routes)
-    asked = [*_looked_up(table.net, netns, expected, questions), *_connected(table.net, netns, expected, sample)]
+    asked = [*_looked_up(table.net, netns, expected, questions), *_connected(table.net, netns, expected, questions)]
     differences = [*written, *_once(one for one in asked if one.scope not in known)]
     unasked = (f"rule {rule.text} comes before ours; whether it diverts clients by {' and '.join(rule.conditions)} was "
                "not asked" for rule in earlier if rule.conditions)  # fmt: skip
-    return Answers(len(questions), len(sample), tuple(differences), tuple(unasked))
+    return Answers(len({one[:3] for one in questions}), len(sample), tuple(differences), tuple(unasked))
 
 
-def _earlier(table: RouteTable) -> list[RoutingRule]:
+def earlier_rules(table: RouteTable) -> list[RoutingRule]:
     """Return the rules before ours that can match packets which this host sends itself."""
     return [rule for rule in (parse_rule(*one) for one in table.earlier()) if not rule.forwards]
 
@@ -112,7 +118,7 @@ def diverted(table: RouteTable, prefixes: Iterable[Prefix]) -> tuple[Prefix, int
 
     Call it before changes are written: an answer from the main table, the local one or ours is no diversion.
     """
-    earlier = _earlier(table)
+    earlier = earlier_rules(table)
     local = list(_local(table.net, earlier))
     for prefix in prefixes:
         sources = [source for source in local if len(source) == len(prefix[1])]
@@ -130,13 +136,14 @@ def _against_main(seen: SeenRoutes, routes: Mapping[RouteKey, RouteWay], netns: 
     """
     for key, way in routes.items():
         have = seen.routes.get(key)
-        if have is None and COPY <= key.metric < DEFAULT and way.kind != "throw":
+        if have is None and key.follows() and way.kind != "throw":
             name = seen.profiles[key.metric % COPY].name if key.metric % COPY in seen.profiles else "a profile"
-            yield Difference(text(*key[:3]), "route", f"{name}, {words(way, netns)}", "the main table's route alone")
+            led = f"{name}, {words(way, netns)} from {key.source or 'all'}"
+            yield Difference(text(*key[:3]), "route", led, "no such route of ours")
         elif have is not None and have._replace(metrics=()) != way._replace(metrics=()):
             yield Difference(text(*key[:3]), "route", words(way, netns), words(have, netns))
     for key, way in seen.routes.items():
-        if COPY <= key.metric < DEFAULT and key not in routes:
+        if key.follows() and key not in routes:
             yield Difference(text(*key[:3]), "route", "", f"{words(way, netns)}, which the main table no longer has")
 
 
@@ -180,16 +187,12 @@ def _ends(prefix: Prefix) -> list[bytes]:
 
 
 def _local(net: Netlink, earlier: list[RoutingRule]) -> Iterator[bytes]:
-    """Return local addresses, first those that an earlier rule matches; none if no rule matches source addresses."""
-    for version in sorted({rule.version for rule in earlier if rule.source is not None}):
+    """Return local addresses, first those that an earlier rule matches."""
+    for version in (4, 6):
         named = [rule.source for rule in earlier if rule.version == version and rule.source is not None]
-        found = list(_addresses(net, version))
+        found = [packed for packed, scope in addresses(net, version) if scope == _UNIVERSE]
         found.sort(key=lambda packed: not any(ip_address(packed) in network for network in named))
         yield from found[:SOURCES]
-
-
-def _addresses(net: Netlink, version: int) -> Iterator[bytes]:
-    return (packed for packed, scope in addresses(net, version) if scope == _UNIVERSE)
 
 
 def _looked_up(
@@ -197,32 +200,28 @@ def _looked_up(
 ) -> Iterator[Difference]:
     for scope, version, address, source in questions:
         found = match(net, version, address, source)
-        want = expected.of(version, address)
+        want = expected.of(version, address, source)
         if want is None or (found is not None and found.table == LOCAL):
             continue
         if found is None and want[1].kind != "unicast":
             continue
-        if found is None or not _is(found, *want):
+        if found is None or (found.table, found.key) != (TABLE, want[0]) or not found.way.equals(want[1]):
             asked = f" from {socket.inet_ntop(FAMILIES[version], source)}" if source else ""
-            got = f"table {_name(found.table)}, {words(found.way, netns)}" if found else "no route"
+            got = f"table {_TABLES.get(found.table, found.table)}, {words(found.way, netns)}" if found else "no route"
             yield Difference(scope, "lookup", f"table {TABLE}, {words(want[1], netns)}", f"{got}{asked}")
 
 
-def _is(found: Found, key: RouteKey, way: RouteWay) -> bool:
-    return found.table == TABLE and (found.key, found.way) == (key, way)
-
-
-def _connected(net: Netlink, netns: str, expected: ExpectedRoute, sample: Iterable[str]) -> Iterator[Difference]:
-    for scope in sample:
-        prefix = parse(scope)
-        for address in _ends(prefix):
-            want = expected.of(prefix[0], address)
+def _connected(net: Netlink, netns: str, expected: ExpectedRoute, questions: list[Question]) -> Iterator[Difference]:
+    for scope, asked in groupby(questions, key=lambda one: one.scope):
+        for _, version, address, source in asked:
+            want = expected.of(version, address, source)
             if want is None or want[1].kind != "unicast":
                 continue
-            led = match(net, prefix[0], address)
+            led = match(net, version, address, source)
             if led is not None and led.table == LOCAL:
                 continue
-            found = begun(netns, socket.inet_ntop(FAMILIES[prefix[0]], address))
+            ends = (socket.inet_ntop(FAMILIES[version], one) if one else "" for one in (address, source))
+            found = begun(netns, *ends)
             if found is None:
                 continue
             metrics = dict(want[1].metrics)
@@ -233,6 +232,19 @@ def _connected(net: Netlink, netns: str, expected: ExpectedRoute, sample: Iterab
             if window and found.window != window:
                 yield Difference(scope, "initcwnd", str(window), str(found.window))
             break
+
+
+def routed_controls(netns: str, prefixes: list[str]) -> tuple[int, dict[str, str]]:
+    """Return of how many prefixes the kernel was asked for the route to their clients, and each one's congestion
+    control where that route names one."""
+    sample, found = _spread(prefixes), dict[str, str]()
+    with Netlink(netns) as net:
+        for scope in sample:
+            version, *_ = prefix = parse(scope)
+            for route in filter(None, (match(net, version, address) for address in _ends(prefix))):
+                if control := dict(route.way.metrics).get(CC_ALGORITHM):
+                    found[scope] = str(control)
+    return len(sample), found
 
 
 def _once(differences: Iterable[Difference]) -> Iterator[Difference]:
@@ -257,7 +269,3 @@ def _device(index: int, netns: str) -> str:
             return socket.if_indextoname(index)
     except OSError:
         return str(index)
-
-
-def _name(table: int) -> str:
-    return "main" if table == MAIN else str(table)

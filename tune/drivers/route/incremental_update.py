@@ -36,7 +36,7 @@ def _check_clear(seen: SeenRoutes, main: MainTable, changes: Changes, parsed: Ma
     unknown = set(changes.prefixes.values()) - held.keys() - changes.profiles.keys()
     if others or unknown or changes.dropped_profiles or changes.default is not None:
         raise Unclear
-    if any(length == 0 for _, _, length in parsed.values()) or overlaid(main, parsed.values()):
+    if any(length == 0 for _, _, length in parsed.values()) or overlaid(main, parsed.values()) or main.sources[6][1:]:
         raise Unclear
     thrown = (
         (key.version, key.length, int.from_bytes(key.address, "big"))
@@ -73,7 +73,7 @@ def apply(table: RouteTable, main: MainTable, changes: Changes, parsed: Mapping[
     """
     if len(parsed) > few:
         raise Unclear
-    seen = table.standing()
+    seen = table.seen(few=True)
     _check_clear(seen, main, changes, parsed)
     numbered, noted = _numbered(seen.profiles, changes)
     overlay = Overlay(main, numbered)
@@ -118,8 +118,8 @@ def held(table: RouteTable, parsed: Prefix) -> tuple[RouteKey, RouteWay] | None:
         raise Unclear  # another program's rule comes before ours
     if found.table == MAIN or found.key.length != parsed[2]:
         return None
-    if found.protocol != PROTOCOL:
-        raise Unclear  # another program's route: a read of the whole table names it
+    if found.protocol != PROTOCOL or found.key.source:
+        raise Unclear  # another program's route, or one of several by source: a read of the whole table names it
     return found.key, found.way
 
 
@@ -143,7 +143,8 @@ def _check(table: RouteTable, step: UpdateStep) -> None:
         return
     if found is not None and found.table != TABLE:
         raise Refused(hidden(step.prefix, found.table))
-    if found is None or (found.key, found.way) != step.new or found.protocol != PROTOCOL:
+    key, way = step.new
+    if found is None or found.key != key or not found.way.equals(way) or found.protocol != PROTOCOL:
         raise Refused(f"{step.prefix}: reads back as {found} instead of {step.new}; see: ip route show table {TABLE}")
 
 

@@ -63,8 +63,8 @@ def _written(body: bytes) -> str | Prefix:
     table = _number(found.get(TABLE_ATTRIBUTE), body[4])
     if table != TABLE:
         return _TABLES.get(table, "")
-    if body[0] not in VERSIONS or DST not in found or _number(found.get(PRIORITY), 0) >= COPY:
-        return OURS_CHANGED  # the default profile's, or a copy of the host's
+    if body[0] not in VERSIONS or DST not in found or body[2] or _number(found.get(PRIORITY), 0) >= COPY:
+        return OURS_CHANGED  # the default profile's, a copy of the host's, or one for some sources
     return VERSIONS[body[0]], found[DST], body[1]
 
 

@@ -18,6 +18,7 @@ Source     linux/net/ipv4/fib_semantics.c, tcp_metrics.c; ip-route(8)
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -37,13 +38,19 @@ from configtron.tune.drivers.route.table import LOCAL, NOTES_TABLE, RULE_PREFERE
 from configtron.tune.export import Draft
 from configtron.tune.listeners import BY_EBPF_ALONE
 from configtron.tune.metrics import METRICS, REFUSED, check, holds, numbers
-from configtron.tune.route_table import COPY, DEFAULT, MainTable, Numbered, Overlay, RouteKey, RouteWay, lengths_of
+from configtron.tune.route_table import COPY, MainTable, Numbered, Overlay, RouteKey, RouteWay, lengths_of
 from configtron.tune.rules import after
 from configtron.tune.rules import check as check_names
 
 REACHES: Mapping[str, Reach] = {metric.reach.knob: metric.reach for metric in METRICS}
 # The number of prefixes that the driver looks up after a large change, as the kernel would for their clients.
 LOOKED_UP = 16
+
+IN_VRF = (
+    "a VRF looks up its own table first (ip rule: l3mdev): clients of servers in a VRF keep the untouched stack; "
+    "for those use the driver ebpf"
+)
+log = logging.getLogger("configtron.tune")
 
 __all__ = ["REACHES", "REFUSED", "RouteDriver"]
 
@@ -104,6 +111,8 @@ class RouteDriver:
         everyone = [parse("0.0.0.0/0")] if changes.default else []
         if lost := answers.diverted(table, islice((*parsed.values(), *everyone), LOOKED_UP)):
             raise Refused(incremental_update.hidden(text(*lost[0]), lost[1]))
+        if any("l3mdev" in rule.conditions for rule in answers.earlier_rules(table)):
+            log.warning("%s", IN_VRF)
         main, clamps = table.main(), self._clamps()
         try:
             with suppress(incremental_update.Unclear):  # then nothing is written yet
@@ -129,7 +138,8 @@ class RouteDriver:
             table.rule(lengths_of(routes))
             table.notes.drop(seen.profiles.keys() - profiles.keys())
             self._read_back(routes)
-            return self._changed(changes, want)
+            back = {profile.name: profile for profile in table.profiles().values()}
+            return Rules({name: back[name] for name in changes.profiles}, dict(changes.prefixes), want.default)
         except ConfigtronError:
             self._put_back(seen)
             raise
@@ -159,12 +169,6 @@ class RouteDriver:
             found_by = match(self._table.net, key.version, key.address)
             if found_by is not None and found_by.table not in (TABLE, LOCAL):
                 raise Refused(incremental_update.hidden(text(*key[:3]), found_by.table))
-
-    def _changed(self, changes: Changes, want: Rules) -> Rules:
-        """Return the changed rules: prefixes whose routes have been read back, and profiles from the notes."""
-        back = {profile.name: profile for profile in self._table.profiles().values()}
-        profiles = {name: back[name] for name in changes.profiles}
-        return Rules(profiles, dict(changes.prefixes), want.default)
 
     def _put_back(self, seen: SeenRoutes) -> None:
         """Restore the table from before a change that failed."""
@@ -227,11 +231,11 @@ class RouteDriver:
         digest = blake2b(repr(besides).encode(), digest_size=8)
         held: dict[tuple[RouteWay, int], bytes] = {}
         for key, way in seen.routes.items():
-            if not COPY <= key.metric < DEFAULT:
+            if not key.follows():
                 number = key.metric % COPY
                 if (way, number) not in held:
                     held[way, number] = b"%d" % _is_whole(seen, number, way)
-                digest.update(b"%d %b %d %d " % key + held[way, number])
+                digest.update(b"%d %b %d %d " % key[:4] + held[way, number])
         return digest.hexdigest()
 
     def follow(self, wanted: Rules | None = None) -> int:
@@ -253,8 +257,7 @@ class RouteDriver:
         routes = self._routes(main, profiles, rules, {})
         again = bool(heard & {LINK_CHANGED, LOST})
         fresh = [item for item in routes.items() if _moved(seen, *item, again=again)]
-        copies = ((key, way) for key, way in seen.routes.items() if COPY <= key.metric < DEFAULT)
-        stale = [(key, way) for key, way in copies if key not in routes]
+        stale = [(key, way) for key, way in seen.routes.items() if key.follows() and key not in routes]
         table.write(fresh, stale)
         longer = {version: lengths | seen.ruled[version] for version, lengths in lengths_of(routes).items()
                   if version in seen.ruled}  # fmt: skip
@@ -302,7 +305,7 @@ class RouteDriver:
 
 def _reached(seen: SeenRoutes) -> list[tuple[int, int]]:
     """Return the lengths of our prefixes that our rules reach; those of copies follow the main table."""
-    held = lengths_of(key for key in seen.routes if not COPY <= key.metric < DEFAULT)
+    held = lengths_of(key for key in seen.routes if not key.follows())
     return sorted((version, length) for version, lengths in held.items()
                   for length in lengths & seen.ruled.get(version, frozenset()))  # fmt: skip
 
@@ -311,7 +314,7 @@ def _moved(seen: SeenRoutes, key: RouteKey, way: RouteWay, *, again: bool) -> bo
     """Return whether a route is to be led elsewhere, rather than left as another program wrote it."""
     have = seen.routes.get(key)
     if have is None:
-        return again or COPY <= key.metric < DEFAULT
+        return again or key.follows()
     return have != way and _is_whole(seen, key.metric % COPY, have)
 
 

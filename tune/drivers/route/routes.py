@@ -3,6 +3,14 @@
 
 A table of 100 000 routes holds few different ways: the reader parses the bytes after the destination once for each way
 and recognises them later.
+
+Fields     of struct rtmsg, all are taken but `rtm_flags` other than ONLINK: the kernel sets these from what it sees now
+           (dead, no carrier, offloaded). A type of service is refused (`tune/route_table.py`).
+Attributes taken: destination, source prefix, interface, gateway of either family, metric, preferred source, metrics
+           (CC_ALGORITHM is the only name), several ways, table. Dropped: NH_ID, since our copies must not share the
+           kernel's caches, and since the object is spelt out beside it; CACHEINFO (ages; a route that expires goes from
+           the main table, and a watch follows); PREF, which ranks routers' routes of one metric (the first is taken).
+           Of each way of several: gateway alone. Every other one (encapsulation, realms, ...) is refused by its name.
 """
 
 from __future__ import annotations
@@ -43,6 +51,9 @@ KINDS = {1: "unicast", 6: "blackhole", 7: "unreachable", 8: "prohibit", 9: "thro
 # Kinds of the table local: a lookup may end there, our table and the main one have none of them.
 OWN_KINDS = {2: "local", 3: "broadcast", 4: "anycast", 5: "multicast"}
 NUMBERS = {kind: number for number, kind in KINDS.items()}
+# RTA_CACHEINFO, RTA_PREF
+UNDERSTOOD = {DST, SRC, OIF, GATEWAY, PRIORITY, PREFSRC, METRICS, MULTIPATH, TABLE, VIA, NH_ID, 12, 20}
+NAMED = {11: "realms", 21: "encapsulation", ENCAP: "encapsulation"}
 DST_HEAD = {size: struct.pack("=HH", 4 + size, DST) for size in (4, 16)}
 ONLINK = 4  # RTNH_F_ONLINK
 NOWHERE = 255  # RT_SCOPE_NOWHERE: in a request to delete, any
@@ -92,15 +103,15 @@ class Writer:
 
     def __init__(self, table: int, hand: Callable[[RouteKey, RouteWay], int]) -> None:
         self.table, self._hand = table, hand
-        self._known: dict[tuple[int, int, int, int], tuple[bytes, bytes, RouteWay]] = {}
+        self._known: dict[tuple[int, int, int, str, int], tuple[bytes, bytes, RouteWay]] = {}
 
     def new(self, key: RouteKey, way: RouteWay) -> tuple[int, int, bytes]:
         """Return the request that makes a route, or replaces the route with the same key."""
-        version, address, length, metric = key
+        version, address, length, metric, source = key
         # by identity, which is quick; the way is kept, so no other gets its identity
-        known = self._known.get((version, length, metric, id(way)))
+        known = self._known.get((version, length, metric, source, id(way)))
         if known is None:
-            known = self._known[version, length, metric, id(way)] = (*self._around(key, way), way)
+            known = self._known[version, length, metric, source, id(way)] = (*self._around(key, way), way)
         return NEW_ROUTE, CREATE | REPLACE, known[0] + address + known[1]
 
     def _around(self, key: RouteKey, way: RouteWay) -> tuple[bytes, bytes]:
@@ -115,10 +126,13 @@ class Writer:
 
     def _head(self, key: RouteKey, way: RouteWay, scope: int, kind: int, flags: int) -> bytes:
         protocol = self._hand(key, way)
-        return RTMSG.pack(FAMILIES[key.version], key.length, 0, 0, TABLE_UNSPEC, protocol, scope, kind, flags)
+        bits = parse(key.source)[2] if key.source else 0
+        return RTMSG.pack(FAMILIES[key.version], key.length, bits, 0, TABLE_UNSPEC, protocol, scope, kind, flags)
 
     def _place(self, key: RouteKey) -> bytes:
-        return attribute(TABLE, struct.pack("=I", self.table)) + attribute(PRIORITY, struct.pack("=I", key.metric))
+        source = attribute(SRC, parse(key.source)[1]) if key.source else b""
+        return source + b"".join(attribute(kind, struct.pack("=I", number))
+                                 for kind, number in ((TABLE, self.table), (PRIORITY, key.metric)))  # fmt: skip
 
 
 def _hops(version: int, way: RouteWay) -> bytes:
@@ -160,24 +174,24 @@ def _packed(address: str) -> bytes:
 def read(net: Netlink, version: int, table: int, protocol: int = 0) -> Iterator[Found]:
     """Yield the routes of one table that carry packets, or say that none may pass. Errors: `BadInput`, `Refused`."""
     body = RTMSG.pack(FAMILIES[version], 0, 0, 0, TABLE_UNSPEC, protocol, 0, 0, 0)
-    shapes: dict[bytes, tuple[int, RouteWay, int, int]] = {}
+    shapes: dict[bytes, tuple[int, str, RouteWay, int, int]] = {}
     for found in net.dump(GET_ROUTE, body + attribute(TABLE, struct.pack("=I", table))):
         if found[7] in KINDS:
             yield _found(found, shapes)
 
 
-def _found(body: bytes, shapes: dict[bytes, tuple[int, RouteWay, int, int]]) -> Found:
+def _found(body: bytes, shapes: dict[bytes, tuple[int, str, RouteWay, int, int]]) -> Found:
     """Return one route; `shapes` has the parsed ways by the bytes after the destination."""
     version, length = VERSIONS[body[0]], body[1]
     size = 4 if version == 4 else 16
     at = _destination(body, size) if length else 0
     address = body[at : at + size] if at else bytes(size)
-    rest = body[:1] + body[3:at] + body[at + size :] if at else body
+    rest = body[:1] + body[2:at] + body[at + size :] if at else body
     shape = shapes.get(rest)
     if shape is None:
         shape = shapes[rest] = _shape(body)
-    metric, way, table, protocol = shape
-    return Found(RouteKey(version, address, length, metric), way, table, protocol, body[3])
+    metric, source, way, table, protocol = shape
+    return Found(RouteKey(version, address, length, metric, source), way, table, protocol, body[3])
 
 
 def _destination(body: bytes, size: int) -> int:
@@ -194,8 +208,8 @@ def _destination(body: bytes, size: int) -> int:
     return 0
 
 
-def _shape(body: bytes) -> tuple[int, RouteWay, int, int]:
-    family, _, _, _, table, protocol, scope, kind, flags = RTMSG.unpack_from(body)
+def _shape(body: bytes) -> tuple[int, str, RouteWay, int, int]:
+    family, _, source_bits, _, table, protocol, scope, kind, flags = RTMSG.unpack_from(body)
     found = attributes(body, RTMSG.size)
     if TABLE in found:
         (table,) = struct.unpack("=I", found[TABLE])
@@ -204,17 +218,24 @@ def _shape(body: bytes) -> tuple[int, RouteWay, int, int]:
         (number, value.rstrip(b"\0").decode() if number == CC_ALGORITHM else struct.unpack("=I", value)[0])
         for number, value in attributes(found.get(METRICS, b"")).items()
     ))  # fmt: skip
+    origin = text(VERSIONS[family], found[SRC], source_bits) if source_bits else ""
     if kind in OWN_KINDS or KINDS[kind] != "unicast":
-        return metric, RouteWay((OWN_KINDS | KINDS)[kind], metrics=metrics), table, protocol
-    hops = tuple(_multipath(found[MULTIPATH])) if MULTIPATH in found else (_hop(found, flags),)
-    if ENCAP in found or (NH_ID in found and not hops[0].interface):
-        what = "encapsulates" if ENCAP in found else "is a nexthop object that is not spelt out (nexthop_compat_mode)"
-        raise BadInput(f"a route of table {table} {what}; this driver cannot repeat it: use another (tune doctor)")
+        return metric, origin, RouteWay((OWN_KINDS | KINDS)[kind], metrics=metrics), table, protocol
+    ways = list(_multipath(found.get(MULTIPATH, b""))) or [(found, flags, 1, 0)]
+    hops = tuple(_hop(*one) for one in ways)
+    what = {NAMED.get(one, f"attribute {one}") for held in (found, *(one[0] for one in ways))
+            for one in held.keys() - UNDERSTOOD}  # fmt: skip
+    if NH_ID in found and not hops[0].interface:
+        what.add("a nexthop object that is not spelt out (nexthop_compat_mode)")
+    if what:
+        named = ", ".join(sorted(what))
+        raise BadInput(f"a route of table {table} has {named}; this driver cannot repeat it: use another (tune doctor)")
     source = _address(found[PREFSRC]) if PREFSRC in found else ""
-    return metric, RouteWay("unicast", hops, source, scope if family == socket.AF_INET else 0, metrics), table, protocol
+    way = RouteWay("unicast", hops, source, scope if family == socket.AF_INET else 0, metrics)
+    return metric, origin, way, table, protocol
 
 
-def _hop(found: dict[int, bytes], flags: int, weight: int = 1, interface: int = 0) -> Hop:
+def _hop(found: dict[int, bytes], flags: int, weight: int, interface: int) -> Hop:
     if OIF in found:
         (interface,) = struct.unpack("=I", found[OIF])
     gateway = _address(found[GATEWAY]) if GATEWAY in found else ""
@@ -223,11 +244,11 @@ def _hop(found: dict[int, bytes], flags: int, weight: int = 1, interface: int = 
     return Hop(interface, gateway, weight, bool(flags & ONLINK))
 
 
-def _multipath(listed: bytes) -> Iterator[Hop]:
+def _multipath(listed: bytes) -> Iterator[tuple[dict[int, bytes], int, int, int]]:
     at = 0
     while at + NEXTHOP.size <= len(listed):
         length, flags, weight, interface = NEXTHOP.unpack_from(listed, at)
-        yield _hop(attributes(listed[at + 8 : at + length]), flags, weight + 1, interface)
+        yield attributes(listed[at + 8 : at + length]), flags, weight + 1, interface
         at += (length + 3) & ~3
 
 

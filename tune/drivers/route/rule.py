@@ -13,13 +13,17 @@ from socket import inet_ntop
 
 from configtron.linux.netlink import attributes
 from configtron.linux.rtnetlink import FAMILIES
-from configtron.tune.drivers.route.table import RULE, RULE_PRIORITY, RULE_REJECTED, RULE_TABLE
+from configtron.tune.drivers.route.table import RULE, RULE_PRIORITY, RULE_PROTOCOL, RULE_REJECTED, RULE_TABLE
 
+_DST, _SRC, _IIF, _L3MDEV = 1, 2, 3, 19
 # Attributes by which a rule matches packets and which a lookup for a client does not set: FRA_* of linux/fib_rules.h.
 _CONDITIONS = {
     10: "fwmark", 12: "tun_id", 17: "oif", 19: "l3mdev", 20: "uidrange", 22: "ipproto", 23: "sport", 24: "dport",
+    25: "dscp", 26: "flowlabel",
 }  # fmt: skip
-_DST, _SRC, _IIF, _L3MDEV = 1, 2, 3, 19
+# Attributes that select no packet (target, order, table, protocol, realms, what is suppressed, the mask of a mark), or
+# that are read below. Any other selects packets, as far as we know.
+_OTHERS = {_DST, _SRC, _IIF, 4, RULE_PRIORITY, 11, 13, 16, RULE_REJECTED, RULE_TABLE, 18, RULE_PROTOCOL}
 _INVERTED = 2  # FIB_RULE_INVERT
 _NAMES = {253: "default", 254: "main", 255: "local"}
 _ACTIONS = {1: "lookup", 2: "goto", 3: "nop", 6: "blackhole", 7: "unreachable", 8: "prohibit"}
@@ -46,7 +50,9 @@ def parse(version: int, body: bytes) -> RoutingRule:
     found = attributes(body, RULE.size)
     source = _network(version, found.get(_SRC), src_bits)
     destination = _network(version, found.get(_DST), dst_bits)
-    conditions = [word for kind, word in _CONDITIONS.items() if any(found.get(kind, b""))]
+    conditions = [
+        _CONDITIONS.get(kind, f"attribute {kind}") for kind in sorted(found.keys() - _OTHERS) if any(found[kind])
+    ]
     if tos:
         conditions.append("tos")
     iif = found.get(_IIF, b"").rstrip(b"\0").decode()

@@ -89,9 +89,10 @@ class SeenRoutes:
         best: dict[str, int] = {}
         fits: dict[tuple[int, int], bool] = {}
         others = {route.key[:3]: route.key.metric for route in self.foreign}
-        for (version, address, length, metric), way in self.routes.items():
+        for key, way in self.routes.items():
+            version, address, length, metric, _ = key
             number = metric % COPY
-            if number not in wanted or version not in versions or COPY <= metric < DEFAULT:
+            if number not in wanted or version not in versions or key.follows():
                 continue
             if whole and (length not in self.ruled[version] or others.get((version, address, length), metric) < metric):
                 continue
@@ -127,7 +128,7 @@ class RouteTable:
     def main(self) -> MainTable:
         """Return the main table. Errors: `BadInput`, `Refused` where it cannot be covered."""
         found = (route for version in self.versions for route in read(self.net, version, MAIN))
-        given = [RouteArguments(*route.key, route.way, route.tos) for route in found]
+        given = [RouteArguments(*route.key[:4], route.way, route.tos, route.key.source) for route in found]
         return MainTable(given, self._interface())
 
     def _interface(self) -> int:
@@ -145,30 +146,23 @@ class RouteTable:
         profiles = {number: profile_of(note) for number, note in self.notes.read().items()}
         return {number: profile for number, profile in profiles.items() if profile is not None}
 
-    def seen(self) -> SeenRoutes:
-        """Return all entries of our table."""
+    def seen(self, *, few: bool = False) -> SeenRoutes:
+        """Return all entries of our table; or the few: the default profile's routes, copies, and prefixes to which no
+        route leads."""
         routes: dict[RouteKey, RouteWay] = {}
         foreign: list[Found] = []
         for version in self.versions:
-            for route in read(self.net, version, TABLE):
+            for route in read(self.net, version, TABLE, STANDING * few):
                 if route.protocol in OURS:
                     routes[route.key] = route.way
                 else:
                     foreign.append(route)
         return SeenRoutes(routes, self.profiles(), self.ruled(), frozenset(self.versions), tuple(foreign))
 
-    def standing(self) -> SeenRoutes:
-        """Return the few: the default profile's routes, copies, and prefixes to which no route leads."""
-        found = (route for version in self.versions for route in read(self.net, version, TABLE, STANDING))
-        routes = {route.key: route.way for route in found}
-        return SeenRoutes(routes, self.profiles(), self.ruled(), frozenset(self.versions))
-
-    def change(self, have: Mapping[RouteKey, RouteWay], want: Mapping[RouteKey, RouteWay]) -> int:
-        """Write new and changed routes, then delete the surplus; return how many. Errors: `Refused`."""
-        fresh = [(key, way) for key, way in want.items() if have.get(key) != way]
+    def change(self, have: Mapping[RouteKey, RouteWay], want: Mapping[RouteKey, RouteWay]) -> None:
+        """Write new and changed routes, then delete the surplus. Errors: `Refused`."""
         stale = [(key, way) for key, way in have.items() if key not in want]
-        self.write(fresh, stale)
-        return len(fresh) + len(stale)
+        self.write([(key, way) for key, way in want.items() if have.get(key) != way], stale)
 
     def write(self, fresh: Iterable[tuple[RouteKey, RouteWay]], stale: Iterable[tuple[RouteKey, RouteWay]]) -> None:
         """Make or replace routes, then delete routes; a prefix that changes its profile always has a route."""

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""Tunnels in UDP: which packets are tunnels, and which frame each carries.
+
+Question   Which UDP packets carry a frame or an IP packet, where does that begin, and of which link type is it?
+Method     A port names the tunnel (`TUNNELS`), and the packet must have its header: the fixed bits as the standard
+           says, then an Ethernet type that is known here, or an IP packet as long as the rest of the UDP packet. On
+           every other port a whole IP packet with TCP is a tunnel without a header (foo-over-UDP, GUE 1, Teredo). All
+           packets of a buffer are looked at together.
+Reads as   rows, bytes before the frame within, its link type; a count by the tunnel's name.
+Fails as   the packet stays UDP. What is encrypted (`CLOSED`) is counted by name and is no row.
+Differs    from tshark, which reads no VXLAN on Linux' first port (8472) and no foo-over-UDP unless told.
+Source     RFC 7348; draft-ietf-nvo3-vxlan-gpe 3; RFC 8926 3.4; 3GPP TS 29.281 5.1; draft-ietf-intarea-gue 3; RFC 2661
+           3.1; MikroTik's packet sniffer (TZSP); IANA "Service Name and Transport Protocol Port Number Registry"
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+
+from configtron.fingerprint.passive.columns import Column, Frames
+from configtron.fingerprint.passive.link import BARREN, ETHER_ARP, ETHER_IP, ETHERNET, RAW, TAGS, word_at
+
+PPP, ETHER_MPLS, ETHER_BRIDGED = 9, (0x8847, 0x8848), 0x6558
+# Bytes of UDP's header and of the tunnel's behind it that are looked at.
+UDP_BYTES, LOOK = 8, 48
+# GTP's extension headers that are followed: a PDU session and a RAN container are two.
+EXTENSIONS_MOST = 4
+# Types that an Ethernet frame within may have; below 0x0600 is the length of LLC, whose header has three bytes.
+IS_ETHER_TYPE = np.zeros(1 << 16, bool)
+IS_ETHER_TYPE[3:0x0600] = True
+IS_ETHER_TYPE[[*ETHER_IP, ETHER_ARP, *BARREN, *TAGS, *ETHER_MPLS]] = True
+
+# Each takes the payload's first bytes, byte k of all packets in row k, and gives (does the header make sense, its
+# bytes, the link type of what follows).
+Header = tuple[Column, Column | int, Column | int]
+
+
+def _vxlan(byte: Column) -> Header:
+    """The identifier is there (0x08); with 0x04 the next protocol is named: IPv4, IPv6, Ethernet."""
+    generic = (byte[0] & 4) != 0
+    fine = ((byte[0] & 0x79) == 0x08) & (~generic | ((byte[3] >= 1) & (byte[3] <= 3)))
+    return fine, 8, np.where(generic & (byte[3] < 3), RAW, ETHERNET)
+
+
+def _geneve(byte: Column) -> Header:
+    kind = byte[2] << 8 | byte[3]
+    fine = (byte[0] < 64) & ((byte[1] & 63) == 0) & ((kind == ETHER_BRIDGED) | np.isin(kind, ETHER_IP))
+    return fine, 8 + byte[0] * 4, np.where(kind == ETHER_BRIDGED, ETHERNET, RAW)
+
+
+def _gtp(byte: Column) -> Header:
+    """A G-PDU of version 1; its extension headers name the type of the next in their last byte."""
+    packet, size = np.arange(byte.shape[1]), np.where((byte[0] & 7) != 0, 12, 8)
+    for _ in range(EXTENSIONS_MOST):
+        place = np.minimum(size, len(byte) - 1)
+        size = size + np.where(((byte[0] & 4) != 0) & (byte[place - 1, packet] != 0), byte[place, packet] * 4, 0)
+    return ((byte[0] & 0xF8) == 0x30) & (byte[1] == 255), size, RAW
+
+
+def _gue(byte: Column) -> Header:
+    """Variant 0 has a header, variant 1 is the IP packet itself."""
+    bare = byte[0] >> 6 == 1
+    return bare | ((byte[0] < 32) & ((byte[1] == 4) | (byte[1] == 41))), np.where(bare, 0, 4 + byte[0] * 4), RAW
+
+
+def _l2tp(byte: Column) -> Header:
+    """A data message of version 2, with or without length, sequence and offset."""
+    size = 6 + 2 * (byte[0] >> 6 & 1) + 4 * (byte[0] >> 3 & 1)
+    offset = byte[np.minimum(size + 1, len(byte) - 1), np.arange(byte.shape[1])]
+    return ((byte[0] & 0xB4) == 0) & (byte[1] == 2), size + (byte[0] >> 1 & 1) * (2 + offset), PPP
+
+
+def _tzsp(byte: Column) -> Header:
+    """A packet that was received, of Ethernet, without further tags."""
+    return (byte[0] == 1) & (byte[1] == 0) & (byte[2] == 0) & (byte[3] == 1) & (byte[4] == 1), 5, ETHERNET
+
+
+TUNNELS: dict[str, tuple[tuple[int, ...], Callable[[Column], Header]]] = {
+    "vxlan": ((4789, 4790, 8472), _vxlan), "geneve": ((6081,), _geneve), "gtp-u": ((2152,), _gtp),
+    "gue": ((6080,), _gue), "l2tp": ((1701,), _l2tp), "tzsp": ((37008,), _tzsp),
+}  # fmt: skip
+# Encrypted; the port alone tells.
+CLOSED = {"quic": (443,), "wireguard": (51820,), "openvpn": (1194,), "esp": (4500,)}
+BARE = "ip-in-udp"
+NAMES = (BARE, *TUNNELS, *CLOSED)
+KIND_BY_PORT = np.zeros(1 << 16, np.uint8)
+for _name, _ports in (*((name, ports) for name, (ports, _) in TUNNELS.items()), *CLOSED.items()):
+    KIND_BY_PORT[list(_ports)] = NAMES.index(_name)
+
+
+def frames_within(frames: Frames, at: Column, rows: Column, counts: Counter[str]) -> tuple[Column, Column, Column]:
+    """Return (rows of tunnels, bytes before the frame within, its link type).
+
+    at      bytes before the IP packet; becomes -1 where the packet is encrypted
+    rows    of packets that are UDP
+    counts  gets the names of tunnels, and of what is encrypted
+    """
+    data, place = frames.data, frames.start[rows] + at[rows]
+    head = at[rows] + np.where(data[place] >> 4 == 4, (data[place] & 15).astype(np.int64) * 4, 40)
+    place = frames.start[rows] + head
+    windows = np.ndarray((len(data) - LOOK + 1,), f"V{LOOK}", data, 0, (1,))
+    byte = windows[place].view(np.uint8).reshape(len(rows), LOOK).T.astype(np.int64)
+    source, port, length = (byte[k] << 8 | byte[k + 1] for k in (0, 2, 4))
+    kind = np.where(KIND_BY_PORT[port] > 0, KIND_BY_PORT[port], KIND_BY_PORT[source])
+    fine, size, link = np.ones(len(rows), bool), np.zeros(len(rows), np.int64), np.full(len(rows), RAW)
+    for number, (_, read) in enumerate(TUNNELS.values(), 1):
+        mine = np.flatnonzero(kind == number)
+        if len(mine):
+            fine[mine], size[mine], link[mine] = read(byte[UDP_BYTES:, mine])
+    size += UDP_BYTES
+    inner = np.minimum(place + size, len(data) - LOOK)
+    exact, tcp = _ip_of(data, inner, length - size)
+    ether = (link != ETHERNET) | IS_ETHER_TYPE[word_at(data, inner + 12)]
+    fine &= ether & ((link != RAW) | exact) & ((kind > 0) | tcp) & (kind <= len(TUNNELS))
+    closed = kind > len(TUNNELS)
+    at[rows[closed]] = -1
+    for number, many in enumerate(np.bincount(kind[fine | closed]).tolist()):
+        counts[NAMES[number]] += many
+    return rows[fine], (head + size)[fine], link[fine]
+
+
+def _ip_of(data: Column, at: Column, size: Column) -> tuple[Column, Column]:
+    """Return whether an IP packet of exactly that size begins there, and whether it names TCP as its payload."""
+    four, six = (data[at] >> 4 == 4) & ((data[at] & 15) >= 5), data[at] >> 4 == 6
+    exact = (four & (word_at(data, at + 2) == size)) | (six & (word_at(data, at + 4).astype(np.int64) + 40 == size))
+    return exact, data[at + np.where(four, 9, 6)] == 6
