@@ -127,7 +127,11 @@ def files_of(www: Path) -> Iterator[int]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(www)))
+    class Calm(ThreadingHTTPServer):
+        def handle_error(self, request: object, client_address: object) -> None:
+            """Say nothing of clients that went away."""
+
+    server = Calm(("127.0.0.1", 0), partial(Quiet, directory=str(www)))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

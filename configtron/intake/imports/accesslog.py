@@ -54,8 +54,8 @@ FORMS = {
     "envoy": (
         DATE, ("the request in quotes", rf"{REQUEST} "), ("status and flags", r"(?P<status>\d+) (?P<flags>\S+) "),
         ("bytes and duration", r"\d+ \d+ (?P<request_ms>\d+) \S+ "),
-        ("X-Forwarded-For in quotes", rf"{FORWARDED} "), ("the user agent in quotes", rf"{AGENT} "),
-        ("request number and authority in quotes", r'"[^"]*" "(?P<host>[^"]*)"'),
+        ("X-Forwarded-For in quotes", rf"{FORWARDED} "), ("the user agent in quotes", r'"(?P<agent>.*)" '),
+        ("request number, authority and upstream in quotes", r'"[^" ]*" "(?P<host>[^" ]*)" "[^" ]*"'),
     ),
 }  # fmt: skip
 # The headers that HAProxy may have captured; the last is not needed.

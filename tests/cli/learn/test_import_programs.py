@@ -131,7 +131,8 @@ def asked(program: str, port: int, path: str, *options: str | bytes) -> int:
 def outcomes(database: Path) -> list[tuple[str, str]]:
     """Return site and prefix of every outcome, and forget them."""
     with sqlite3.connect(database) as base:
-        found = base.execute("SELECT site, prefix FROM told_outcome").fetchall()
+        known = base.execute("SELECT 1 FROM sqlite_master WHERE name = 'told_outcome'").fetchone()
+        found = base.execute("SELECT site, prefix FROM told_outcome").fetchall() if known else []
     for file in database.parent.glob(f"{database.name}*"):
         file.unlink()
     return found
