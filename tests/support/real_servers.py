@@ -96,7 +96,7 @@ def running(
     (www / "object.txt").write_text("x" * 1000)
     for place in (folder, www):
         place.chmod(0o755)
-    with _files(www) as files:
+    with files_of(www) as files:
         text = snippet(name).replace("/run/configtron/outcomes.log", str(log)).replace("/var/www/html", str(www))
         text = text.replace(":9315", f":{endpoint}").replace("listen 80;", listen or f"listen 127.0.0.1:{port};")
         text = text.replace("bind :80\n", f"bind 127.0.0.1:{port}\n")
@@ -118,7 +118,7 @@ def running(
 
 
 @contextmanager
-def _files(www: Path) -> Iterator[int]:
+def files_of(www: Path) -> Iterator[int]:
     """Serve the folder by a server of its own, for HAProxy, which has no files."""
 
     class Quiet(SimpleHTTPRequestHandler):
@@ -127,7 +127,11 @@ def _files(www: Path) -> Iterator[int]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(www)))
+    class Calm(ThreadingHTTPServer):
+        def handle_error(self, request: object, client_address: object) -> None:
+            """Say nothing of clients that went away."""
+
+    server = Calm(("127.0.0.1", 0), partial(Quiet, directory=str(www)))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

@@ -37,15 +37,14 @@ from configtron.model.errors import BadInput
 
 QUOTED = r'"(?P<{}>[^"\\]*(?:\\.[^"\\]*)*)"'
 REQUEST, REFERER, AGENT, FORWARDED = (QUOTED.format(name) for name in ("request", "referer", "agent", "forwarded"))
-# Parts of a line, each with its name.
-COMBINED = (
-    ("the client", r'(?P<address>[^\["]+) '), ("the date in brackets", r"\[(?P<time>[^\]]*)\] "),
-    ("the request in quotes", rf"{REQUEST} "), ("the status", r"(?P<status>\d{3}) \S+ "),
-    ("the referer in quotes", rf"{REFERER} "), ("the user agent in quotes", AGENT), ("the end", r"(?P<rest>.*)"),
-)  # fmt: skip
 DATE = ("the date in brackets", r"\[(?P<begin>[^\]]*)\] ")
+# Formats of text: parts of a line, each with its name.
 FORMS = {
-    "combined": COMBINED,
+    "combined": (
+        ("the client", r'(?P<address>[^\["]+) '), ("the date in brackets", r"\[(?P<time>[^\]]*)\] "),
+        ("the request in quotes", rf"{REQUEST} "), ("the status", r"(?P<status>\d{3}) \S+ "),
+        ("the referer in quotes", rf"{REFERER} "), ("the user agent in quotes", AGENT), ("the end", r"(?P<rest>.*)"),
+    ),
     "haproxy": (
         ("client:port", r"(?:.*?: )?(?P<address>[0-9a-fA-F.:]+):\d+ "), DATE,
         ("frontend backend/server", r"\S+ \S+/\S+ "), ("the timers", r"(?:[-+\d]+/)*(?P<request_ms>[-+\d]+) "),
@@ -55,15 +54,17 @@ FORMS = {
     "envoy": (
         DATE, ("the request in quotes", rf"{REQUEST} "), ("status and flags", r"(?P<status>\d+) (?P<flags>\S+) "),
         ("bytes and duration", r"\d+ \d+ (?P<request_ms>\d+) \S+ "),
-        ("X-Forwarded-For in quotes", rf"{FORWARDED} "), ("the user agent in quotes", rf"{AGENT} "),
-        ("request number and authority in quotes", r'"[^"]*" "(?P<host>[^"]*)"'),
+        ("X-Forwarded-For in quotes", rf"{FORWARDED} "), ("the user agent in quotes", r'"(?P<agent>.*)" '),
+        ("request number, authority and upstream in quotes", r'"[^" ]*" "(?P<host>[^" ]*)" "[^" ]*"'),
     ),
 }  # fmt: skip
+# The headers that HAProxy may have captured; the last is not needed.
+CAPTURED = ("host", "referer", "agent", "forwarded")
 NAMED = {"combined": "an access log (combined format)", "haproxy": "HAProxy's HTTP log", "envoy": "Envoy's log"}
 LINES = {form: re.compile("".join(part for _, part in parts)) for form, parts in FORMS.items()}
 # What a line shows, and the keys by which logs of JSON or KEY=VALUE name it, in lower case; the first that is there.
 FIELDS = {field: names.split() for field, names in {
-    "address": "client_ip remote_ip clienthost remote_addr client_addr clientip remote_address"
+    "address": "client_ip remote_ip clienthost clientaddr remote_addr client_addr clientip remote_address"
                " downstream_remote_address remote_host remote client ip",
     "forwarded": "http_x_forwarded_for x_forwarded_for request_x_forwarded_for xff",
     "host": "host requesthost http_host authority vhost server_name", "method": "method requestmethod request_method",
@@ -91,11 +92,12 @@ PROGRAMS = (("startutc", "", 1e-9, "begin", "startutc"), ("response_flags", "", 
 STATED = {"nginx": 1.0, "apache-us": 1e-6, "apache-s": 1.0, **{f"json-{name}": scale for name, scale in UNITS.items()}}
 # Texts that stand for no value; the port behind an address; the beginning of a target in absolute form.
 NONE, PORT, ABSOLUTE = ("", "-"), r":\d+", re.compile("[a-z]+://", re.IGNORECASE)
+# Apache writes a byte that is no ASCII as \xHH, into JSON too.
+HEXADECIMAL = re.compile(r"(?<!\\)((?:\\\\)*)\\x")
 TOOK = re.compile(r"([-+]?)(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)(ns|us|ms|s)?")
 WORD = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*")+')
 TIME = re.compile(r"(\d\d)/(\w{3})/(\d{4}):(\d\d):(\d\d):(\d\d)(?:\.(\d{3}))?(?: ([+-])(\d\d)(\d\d))?$")
-MONTHS = {name: at for at, name in enumerate(
-    ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1)}  # fmt: skip
+MONTHS = {name: at for at, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
 # Networks of no visitor from the internet: RFC 1918, 4193, 6598, loopback and link-local.
 NETWORKS = "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 fc00::/7 fe80::/10 ::1"
 INSIDE = [ip_network(text) for text in NETWORKS.split()]
@@ -134,12 +136,13 @@ class Parser:
         """Return the request of a line, or why it is none; where not `timed`, it may lack a duration. Errors:
         `BadInput`."""
         given, took, unit = _object(line) if self._form == "json" else _text(self._form, line)
-        words = given["request"].split(" ") if "request" in given else [given.get("method", ""), given.get("path", "")]
+        request = given.get("request", "")
+        words = request.split(" ") if " " in request else [given.get("method", ""), given.get("path", request)]
         if not 2 <= len(words) <= 3 or not all(words):
             return "no request in it"
         address, beside = client_of(given.get("address", ""), given.get("forwarded", ""))
         host, path = _target(words[0], words[1], given.get("host", beside))
-        status, sign, seconds = given["status"], "", 0.0
+        status, sign, seconds = given.get("status", ""), "", 0.0
         if timed:
             sign, seconds = self._seconds(took, unit)
         if sign == "-" or not status.isdigit() or status == "0" or given.get("flags", "")[:2].strip("-"):
@@ -155,7 +158,7 @@ class Parser:
 
     def _seconds(self, took: str, unit: float) -> tuple[str, float]:
         """Return a sign, and how long a request took. Errors: `BadInput`."""
-        found = TOOK.fullmatch(took)
+        found = TOOK.fullmatch(took.replace("µ", "u"))
         if found is None:
             absent = "how long the request took is not in it; log nginx's $request_time or Apache's %D"
             raise BadInput(f"{took[:60]!r} is no time that a request took" if took else absent)
@@ -163,9 +166,8 @@ class Parser:
         scale = UNITS[own] if own else unit if unit > 0 else 1.0 if unit == POINT and "." in number else self._stated
         if scale == UNKNOWN:
             units = "microseconds (--from apache-us), seconds (apache-s), or nginx's (nginx)?"
-            raise BadInput(
-                f"{number} is {units if self._form != 'json' else 'in which unit? --from json-s, -ms, -us, -ns'}"
-            )
+            json_units = "in which unit? --from json-s, -ms, -us, -ns"
+            raise BadInput(f"{number} is {json_units if self._form == 'json' else units}")
         return sign, float(number) * scale
 
     def _instant(self, text: str) -> tuple[float, bool]:
@@ -217,8 +219,8 @@ def _text(form: str, line: str) -> tuple[dict[str, str], str, float]:
     given = {name: text for name, text in found.groupdict().items() if text and text != "-"}
     if form != "combined":
         captured = given.pop("captured", "").split("|")
-        if len(captured) == 3:
-            given |= {name: text for name, text in zip(("host", "referer", "agent"), captured, strict=True) if text}
+        if len(captured) in (3, 4):
+            given |= {name: text for name, text in zip(CAPTURED, captured, strict=False) if text}
         return given, given["request_ms"], UNITS["ms"]
     rest = given.pop("rest", "")
     words = WORD.findall(rest) if '"' in rest else rest.split()
@@ -226,13 +228,14 @@ def _text(form: str, line: str) -> tuple[dict[str, str], str, float]:
     more, took, unit = _named({key.lower(): text.strip('"') for key, equals, text in pairs if equals})
     quoted = (word.strip('"') for word in reversed(words) if word[0] == '"' and addresses(word.strip('"')))
     given = {"forwarded": next(quoted, ""), **more, **given}
-    return given, took or next(filter(TOOK.fullmatch, words), ""), unit if took else POINT
+    bare = sorted(filter(TOOK.fullmatch, words), key=lambda word: word[-1] != "s")
+    return given, took or "".join(bare[:1]), unit if took else POINT
 
 
 def _object(line: str) -> tuple[dict[str, str], str, float]:
     """Return the same of an object of JSON. Errors: `BadInput`."""
     try:
-        form = json.loads(line, parse_float=str, parse_int=str)
+        form = json.loads(HEXADECIMAL.sub(r"\1\\u00", line), parse_float=str, parse_int=str)
         flat = dict(_flat("", form)) if isinstance(form, dict) else None
     except (ValueError, RecursionError) as error:
         raise BadInput("not JSON") from error
@@ -240,7 +243,7 @@ def _object(line: str) -> tuple[dict[str, str], str, float]:
         raise BadInput("not an object")
     given, took, unit = _named(flat)
     for names in ("status",), ("address", "forwarded"), ("request", "path"), ("begin", "end", "time"):
-        if not given.keys() & set(names):
+        if not any(NAMES.get(key) in names for key in flat):
             raise BadInput(f"it has no {names[0]} under a known name ({', '.join(FIELDS[names[0]])})")
     for key, begins, scale, field, date in PROGRAMS:
         if key in flat and flat[key].startswith(begins) and "duration" in flat:
@@ -285,7 +288,7 @@ def client_of(text: str, forwarded: str) -> tuple[str, str]:
     """Return the client, and the host beside it, of what stands before the date, and X-Forwarded-For. Errors:
     `BadInput`."""
     first, second, *_ = *re.sub(", +", ",", text).split(" "), ""
-    remote, host = addresses(first), second
+    remote, host = addresses(first, PORT if "," in first else ""), second
     if not remote and "," not in first:
         remote, host = addresses(second), first
     if not remote:

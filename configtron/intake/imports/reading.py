@@ -52,16 +52,16 @@ class Reading:
             self.first.append(where)
 
 
-def numbered(raw: Iterable[bytes], reading: Reading) -> Iterator[tuple[int, str]]:
+def numbered(raw: Iterable[bytes], reading: Reading, errors: str = "strict") -> Iterator[tuple[int, str]]:
     """Yield lines with their numbers from 1, without empty ones; one too long (cut at `LINE_BYTES` + 1) or not UTF-8 is
-    refused."""
+    refused. `errors`: as of bytes.decode; servers log a User-Agent's bytes as they came."""
     for line in raw:
         reading.lines += 1
         if len(line) > LINE_BYTES:
             reading.refuse(reading.lines, f"longer than {LINE_BYTES} bytes")
             continue
         try:
-            text = line.decode()
+            text = line.decode(errors=errors)
         except UnicodeDecodeError:
             reading.refuse(reading.lines, "not UTF-8; write the file in that")
             continue

@@ -28,7 +28,7 @@ from configtron.fingerprint.features import Sighting
 from configtron.intake.imports.contexts import sighting_of
 from configtron.intake.imports.inforce import Deployment, InForce, profile_of
 from configtron.intake.imports.joining import Contexted, Joined
-from configtron.intake.imports.kinds import HAR, METRICS, OUTCOMES, Wanted, imported, kind_of, page_loads
+from configtron.intake.imports.kinds import HAR, METRICS, OUTCOMES, PAGE, Wanted, imported, kind_of, page_loads
 from configtron.intake.imports.reading import LINE_BYTES, Reading, numbered
 from configtron.intake.outcome_formats import objects, outcomes
 from configtron.learner.logged import Logged, logged_of
@@ -222,12 +222,16 @@ def opened(file: BinaryIO, name: str, kind: str, *, strict: bool) -> tuple[Lines
         return iter([(1, _whole(stream))]), reading, HAR
     raw = _raw(stream, reading)
     if kind:
-        return numbered(raw, reading), reading, kind
+        return _lines(raw, reading, kind)
     head = list(islice(raw, HEAD_LINES))
     if not head:
         return iter(()), reading, "outcomes"
     texts = [line.decode(errors="replace").removeprefix("\ufeff") for line in head if line.strip()]
-    return numbered(chain(head, raw), reading), reading, kind_of(texts, name) if texts else "outcomes"
+    return _lines(chain(head, raw), reading, kind_of(texts, name) if texts else "outcomes")
+
+
+def _lines(raw: Iterable[bytes], reading: Reading, kind: str) -> tuple[Lines, Reading, str]:
+    return numbered(raw, reading, "replace" if PAGE in METRICS.get(kind, ()) else "strict"), reading, kind
 
 
 @runtime_checkable

@@ -23,13 +23,14 @@ import pytest
 
 from configtron.db.outcomes import Outcomes
 from configtron.db.tuning import Tuning
+from configtron.intake.imports.accesslog import Parser
 from configtron.intake.imports.inforce import InForce
 from configtron.intake.imports.kinds import Wanted, imported
 from configtron.intake.imports.reading import Reading, numbered
-from configtron.model.errors import DONE, NOTHING, PARTIAL, USAGE
+from configtron.model.errors import DONE, NOTHING, PARTIAL, USAGE, BadInput
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
-from configtron.service.learning.importing import BATCH
+from configtron.service.learning.importing import BATCH, _epoch_ns
 from configtron.tune.journal import KEPT, LEASED, UNDOING, UNDONE, WRITING, Transaction
 from tests.support import ROOT
 from tests.support.learn_command import Typed, shown
@@ -152,7 +153,7 @@ def test_bad_lines_cost_themselves(typed: Typed, tmp_path: Path) -> None:
     text = b"rest of a line\n" + good.encode() + b"\xff\n" + b"x" * (1 << 21) + b"\n" + view(9000, 1).encode()
     err = said(typed, gzip.compress(text), code=PARTIAL)
     assert len(reported(tmp_path)) == 60
-    for part in ("x, line 1: no line of an access log", "x, line 120: not UTF-8",
+    for part in ("x, line 1: no line of an access log", "x, line 120: no line of an access log",
                  "line 121: longer than 1048576 bytes", "3 of 123 lines are bad"):  # fmt: skip
         assert part in err
     assert "line 1:" in said(typed, gzip.compress(text), "--strict", code=USAGE)
@@ -402,6 +403,38 @@ def test_a_restart_leaves_no_end_to_trust(typed: Typed, tmp_path: Path) -> None:
     deployed(tmp_path, 5000, act, UNDONE)
     assert "1 not taken: configuration changed meanwhile" in said(typed, view(1500, 1.0) + view(6000, 1.0))
     assert [row["settings"] for row in reported(tmp_path)] == ["{}"]
+
+
+SHOWN = [row.split("\t") for row in (LOGS / "shown.tsv").read_text().splitlines()[1:]]
+
+
+@pytest.mark.parametrize(("kind", "shown", "logged"), SHOWN)
+def test_a_line_shows_client_site_and_time(kind: str, shown: str, logged: str) -> None:
+    """Of every way in which programs write them; what is not shown is refused, not guessed."""
+    try:
+        found = Parser(kind, lambda _: 0.0, _epoch_ns).hit(logged)
+    except BadInput as error:
+        found = str(error)
+    if not isinstance(found, str):
+        assert abs(found.begin_s - 1795802400) < 0.6
+        found = f"{found.address} {found.host} {found.path} {round((found.end_s - found.begin_s) * 1e3, 3):g}"
+    assert shown in found
+
+
+def test_an_unknown_file_is_refused_with_what_each_format_wants(typed: Typed) -> None:
+    err = said(typed, "Jan 1 host kernel: [1.0] eth0 up\n", code=USAGE)
+    for part in ("x, line 1: 'Jan 1 host kernel", "outcomes: plt_ms is not in the header", "json: not JSON", "envoy: ",
+                 "access-log: the request in quotes is expected at character 26"):  # fmt: skip
+        assert part in err
+    other = said(typed, view(100, 1.0), "--from", "haproxy", code=USAGE)
+    assert "x, line 1: no line of HAProxy's HTTP log: client:port is expected at character 1" in other
+
+
+def test_a_log_of_private_clients_is_a_proxys(typed: Typed) -> None:
+    proxys = "this is the log of a server behind a proxy"
+    assert f"all 2 requests come from 10.0.0.1: {proxys}" in said(typed, view(100, 1.0, address="10.0.0.1"))
+    assert proxys not in said(typed, view(100, 1.0) + view(100, 1.0, address="10.0.0.1"))
+    assert proxys in said(typed, "".join(view(100.0 * n, 1.0) for n in range(10)))
 
 
 def test_what_a_line_or_an_option_says_goes_first(typed: Typed, tmp_path: Path) -> None:
