@@ -73,13 +73,12 @@ def header(line: str) -> list[str]:
     return [] if set("={[") & set(line) else [word.strip().strip('"') for word in line.split(",")]
 
 
-def found(line: Any, is_beacon: Mark, around: Form | None = None, depth: int = NESTED
-          ) -> Iterator[Form]:  # fmt: skip
-    """Yield the beacons in a line, or in a field of it, with the fields around them. Of who the client is, these know
-    better than the beacon."""
+def found(line: Any, is_beacon: Mark, around: Form | None = None, depth: int = NESTED) -> Iterator[Form]:
+    """Yield the beacons in a line, or in a field of it, with the fields around them; which client sent it is of these
+    where they know."""
     around, given = around or {}, opened(line) if isinstance(line, str) else line
     if isinstance(given, dict) and is_beacon(given):
-        yield {**around, **{key: one for key, one in given.items() if key not in CLIENT or not around}}
+        yield {**around, **{key: one for key, one in given.items() if key not in CLIENT or not word(around, CLIENT)}}
     elif isinstance(given, dict | list) and depth:
         if isinstance(given, dict):
             around = {**around, **{key: one for key, one in given.items() if isinstance(one, str | int | float)}}
