@@ -28,9 +28,10 @@ from configtron.report.files import opened
 def pcap(files: tuple[str, ...], form: str, output_file: str, servers: bool, stream: bool, keylog: Path | None) -> int:
     """Read connections out of packet captures: pcap or pcapng, also compressed (gz, zst); - is standard input.
 
-    Several files are one capture, in whatever order they are named: packets count in the order of their times. Each connection is reported with what it shows about both sides,
-    graded as in docs/fingerprint.md. What cannot be read is counted on standard error; frames in tunnels are read by
-    Scapy, if it is installed. Exit code 3: a file was cut or broken, or frames could not be read; 4: no TCP in it.
+    Several files are one capture, in whatever order they are named: packets count in the order of their times. Each
+    connection is reported with what it shows about both sides, graded as in docs/fingerprint.md. What cannot be read
+    is counted on standard error; frames in tunnels are read by Scapy, if it is installed. Exit code 3: a file was cut
+    or broken, or frames could not be read; 4: no TCP in it.
     """
     from configtron.report.connections import counted, knobs_in, write_connections, write_servers
     from configtron.service.capture import CaptureReading
