@@ -80,9 +80,12 @@ def found(line: Any, is_beacon: Mark, around: Form | None = None, depth: int = N
     if isinstance(given, dict) and is_beacon(given):
         yield {**around, **{key: one for key, one in given.items() if key not in CLIENT or not word(around, CLIENT)}}
     elif isinstance(given, dict | list) and depth:
+        inside = list(given.values() if isinstance(given, dict) else given)
         if isinstance(given, dict):
-            around = {**around, **{key: one for key, one in given.items() if isinstance(one, str | int | float)}}
-        for one in given.values() if isinstance(given, dict) else given:
+            beside = [one for one in inside if isinstance(one, dict) and not is_beacon(one)]
+            fields = (pair for part in (*beside, given) for pair in part.items())
+            around = {**around, **{key: one for key, one in fields if isinstance(one, str | int | float)}}
+        for one in inside:
             yield from found(one, is_beacon, around, depth - 1)
 
 

@@ -183,7 +183,7 @@ FORM = "t_done=1834&u=https%3A%2F%2Fshop.example%2F&rt.start=navigation&rt.tstar
 @pytest.mark.parametrize(("text", "prefix"), [
     (FORM, ""), (f"data={FORM}&sb=1", ""), (f"data={quote(FORM)}", ""),
     (json.dumps({"remote_addr": "203.0.113.7", "time": "2026-11-26", "request_body": FORM}), "203.0.113.0/24"),
-    (json.dumps({"remote_addr": "203.0.113.7", "body": f"ip=192.0.2.1&{FORM}"}), "203.0.113.0/24"),
+    (json.dumps({"request": {"remote_addr": "203.0.113.7"}, "body": f"ip=192.0.2.1&{FORM}"}), "203.0.113.0/24"),
     (json.dumps({"request": {"client_ip": "203.0.113.7", "uri": f"/beacon?{FORM}"}, "ts": 1.5}), "203.0.113.0/24"),
     (json.dumps([{"t_done": 1834, "u": "https://shop.example/", "rt.end": 1795687201834}, {"rt.quit": ""}]), ""),
     (f'192.0.2.7 - - [26/Nov/2026:10:00:01 +0000] "POST /b HTTP/1.1" 204 0 "-" "x11" "{FORM}"', "192.0.2.0/24"),
