@@ -166,7 +166,8 @@ def beacon(**more: object) -> str:
 
 def test_boomerang(typed: Typed, tmp_path: Path) -> None:
     """As JSON and in an access log's query strings: only whole pages."""
-    text = beacon(bw=250000, lat="80") + beacon(**{"http.initiator": "xhr"}) + beacon(t_done="") + beacon(t_done="soon")
+    text = beacon(bw=250000, lat="80", pid="a") + beacon(**{"http.initiator": "xhr"}) + beacon(t_done="")
+    text += beacon(t_done="soon") + beacon(pid="a")
     assert "x, line 4: load time: 'soon' is no number" in said(typed, text, code=PARTIAL)
     assert typed("learn", "import", "--from", "boomerang", LOGS / "nginx.txt")[0] == DONE
     first, second = reported(tmp_path)
@@ -269,6 +270,7 @@ def test_http_archive(typed: Typed, tmp_path: Path) -> None:
         {"response": {"status": 200, "headersSize": 0}},
         {"response": {"status": 200, "_fetchedViaServiceWorker": True}})),
     ("a page whose first entry is no document (script)", {"_resourceType": "script"}),
+    ("a page of several documents", {"_resourceType": "document", "_frameref": "f"}),
     ("a page without an entry of its document", {"pageref": "other"}), ("", {}), ("", {"response": {"status": 304}}),
     ("", {"cache": {"beforeRequest": None}, "_fetchType": "Network Load", "_resourceType": "Document"}),
 ])  # fmt: skip
@@ -278,6 +280,7 @@ def test_archived_pages_that_no_network_brought(typed: Typed, tmp_path: Path, wh
     entries = [{"pageref": "p", "startedDateTime": at, "request": {"url": "https://shop.example/"},
                 "response": {"status": status}} for at, status in ((2, 200), (1, 301))]  # fmt: skip
     entries[0] |= more
+    entries += [{**entries[0], "startedDateTime": 3}] * ("_frameref" in more)
     (tmp_path / "x").write_text(json.dumps({"log": {"pages": [page], "entries": entries}}))
     code, _, err = typed("learn", "import", "x")
     assert (f"1 not taken: {why}\n" in err, code) == ((True, NOTHING) if why else (False, DONE))
