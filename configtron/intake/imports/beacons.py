@@ -73,17 +73,19 @@ def header(line: str) -> list[str]:
     return [] if set("={[") & set(line) else [word.strip().strip('"') for word in line.split(",")]
 
 
-def found(line: Any, is_beacon: Mark, around: Form | None = None, depth: int = NESTED
-          ) -> Iterator[Form]:  # fmt: skip
-    """Yield the beacons in a line, or in a field of it, with the fields around them. Of who the client is, these know
-    better than the beacon."""
+def found(line: Any, is_beacon: Mark, around: Form | None = None, depth: int = NESTED) -> Iterator[Form]:
+    """Yield the beacons in a line, or in a field of it, with the fields around them; which client sent it is of these
+    where they know."""
     around, given = around or {}, opened(line) if isinstance(line, str) else line
     if isinstance(given, dict) and is_beacon(given):
-        yield {**around, **{key: one for key, one in given.items() if key not in CLIENT or not around}}
+        yield {**around, **{key: one for key, one in given.items() if key not in CLIENT or not word(around, CLIENT)}}
     elif isinstance(given, dict | list) and depth:
+        inside = list(given.values() if isinstance(given, dict) else given)
         if isinstance(given, dict):
-            around = {**around, **{key: one for key, one in given.items() if isinstance(one, str | int | float)}}
-        for one in given.values() if isinstance(given, dict) else given:
+            beside = [one for one in inside if isinstance(one, dict) and not is_beacon(one)]
+            fields = (pair for part in (*beside, given) for pair in part.items())
+            around = {**around, **{key: one for key, one in fields if isinstance(one, str | int | float)}}
+        for one in inside:
             yield from found(one, is_beacon, around, depth - 1)
 
 

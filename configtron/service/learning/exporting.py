@@ -14,6 +14,7 @@ import numpy as np
 from configtron.db.outcomes import Learner, Outcomes
 from configtron.db.tuning import Left, Tuning
 from configtron.learner.class_cells import classed, has_classes
+from configtron.learner.classes import NO_CONTEXTS
 from configtron.learner.columns import Codes
 from configtron.learner.damage import bound_of
 from configtron.learner.driver_support import LEAST_LOADS, Mask, list_unreachable, loaded_mask, reachable_mask
@@ -101,6 +102,8 @@ def export(options: ExportOptions, progress: Progress = unheard) -> Exported:
     unset = f"; without {', '.join(out)}" if out else ""
     untested = "; not tested" if test is not None and not test.made else ""
     exported = Exported(made, made.book, test, f"{held.name}{unset}{untested}{_instead(made.tune)}")
+    if has_classes(policy) and classed(policy).classes_.everyone:
+        notice(progress, NO_CONTEXTS)
     if test is not None:
         notice(progress, _of_test(test, made.tune))
     return _handed_over(exported, options, _damage(policy, made.tune), progress) if options.hand_over else exported

@@ -167,7 +167,8 @@ def beacon(**more: object) -> str:
 
 def test_boomerang(typed: Typed, tmp_path: Path) -> None:
     """As JSON and in an access log's query strings: only whole pages."""
-    text = beacon(bw=250000, lat="80") + beacon(**{"http.initiator": "xhr"}) + beacon(t_done="") + beacon(t_done="soon")
+    text = beacon(bw=250000, lat="80", pid="a") + beacon(**{"http.initiator": "xhr"}) + beacon(t_done="")
+    text += beacon(t_done="soon") + beacon(pid="a")
     assert "x, line 4: load time: 'soon' is no number" in said(typed, text, code=PARTIAL)
     assert typed("learn", "import", "--from", "boomerang", LOGS / "nginx.txt")[0] == DONE
     first, second = reported(tmp_path)
@@ -184,7 +185,7 @@ FORM = "t_done=1834&u=https%3A%2F%2Fshop.example%2F&rt.start=navigation&rt.tstar
 @pytest.mark.parametrize(("text", "prefix"), [
     (FORM, ""), (f"data={FORM}&sb=1", ""), (f"data={quote(FORM)}", ""),
     (json.dumps({"remote_addr": "203.0.113.7", "time": "2026-11-26", "request_body": FORM}), "203.0.113.0/24"),
-    (json.dumps({"remote_addr": "203.0.113.7", "body": f"ip=192.0.2.1&{FORM}"}), "203.0.113.0/24"),
+    (json.dumps({"request": {"remote_addr": "203.0.113.7"}, "body": f"ip=192.0.2.1&{FORM}"}), "203.0.113.0/24"),
     (json.dumps({"request": {"client_ip": "203.0.113.7", "uri": f"/beacon?{FORM}"}, "ts": 1.5}), "203.0.113.0/24"),
     (json.dumps([{"t_done": 1834, "u": "https://shop.example/", "rt.end": 1795687201834}, {"rt.quit": ""}]), ""),
     (f'192.0.2.7 - - [26/Nov/2026:10:00:01 +0000] "POST /b HTTP/1.1" 204 0 "-" "x11" "{FORM}"', "192.0.2.0/24"),
@@ -270,6 +271,7 @@ def test_http_archive(typed: Typed, tmp_path: Path) -> None:
         {"response": {"status": 200, "headersSize": 0}},
         {"response": {"status": 200, "_fetchedViaServiceWorker": True}})),
     ("a page whose first entry is no document (script)", {"_resourceType": "script"}),
+    ("a page of several documents", {"_resourceType": "document", "_frameref": "f"}),
     ("a page without an entry of its document", {"pageref": "other"}), ("", {}), ("", {"response": {"status": 304}}),
     ("", {"cache": {"beforeRequest": None}, "_fetchType": "Network Load", "_resourceType": "Document"}),
 ])  # fmt: skip
@@ -279,6 +281,7 @@ def test_archived_pages_that_no_network_brought(typed: Typed, tmp_path: Path, wh
     entries = [{"pageref": "p", "startedDateTime": at, "request": {"url": "https://shop.example/"},
                 "response": {"status": status}} for at, status in ((2, 200), (1, 301))]  # fmt: skip
     entries[0] |= more
+    entries += [{**entries[0], "startedDateTime": 3}] * ("_frameref" in more)
     (tmp_path / "x").write_text(json.dumps({"log": {"pages": [page], "entries": entries}}))
     code, _, err = typed("learn", "import", "x")
     assert (f"1 not taken: {why}\n" in err, code) == ((True, NOTHING) if why else (False, DONE))

@@ -55,10 +55,11 @@ def test_beacons_alone_reach_a_policy_and_a_test(typed: Typed) -> None:
     why = "no network contexts: one class"
     code, _, err = typed("learn", "run", "--policy", "thompson", "--classes", 1, "--update-every", 200)
     assert code == DONE and why in err and why in typed("learn", "explain", "203.0.113.7")[1]
-    assert why in shown(typed, "learn", "status")[1]["about"] and "features" not in err
-    found = shown(typed, "learn", "export", "--to-tune")
+    assert why in shown(typed, "learn", "status")[1]["about"]
+    code, out, err = typed("learn", "export", "--to-tune", "-f", "jsonl")
+    found = rows(out)
     prefixes = {row["prefix"] for row in found if row["kind"] == "prefix"}
-    assert prefixes == {"203.0.113.0/24", "198.51.100.0/24"}
+    assert prefixes == {"203.0.113.0/24", "198.51.100.0/24"} and why in err
     assert [row["settings"] for row in found if row["kind"] == "profile"] == [{"initcwnd": 30}]
 
 
