@@ -15,6 +15,8 @@ from configtron.fingerprint.grades import RULES, GradeRule, agreement_of
 from configtron.fingerprint.verdict import PASSING, number, seen, settled
 from configtron.model.nouns import Observation
 
+# The methods of first flights in captures begin so (`passive/readings.py`).
+CAPTURED = "first flight"
 # A bound that was read after a repeated handshake: Linux begins such a connection with one segment, or with its route's
 # window where the application had set another; it counts only where there is nothing else.
 UNSURE = ("no-round-trip", "synack-repeated")
@@ -22,8 +24,11 @@ UNSURE = ("no-round-trip", "synack-repeated")
 
 def merge(trials: Sequence[Observation]) -> Observation:
     """Return one verdict out of at least one reading of the same knob."""
-    exact = [t for t in trials if t.grade == "C"]
-    bounds = [t for t in trials if t.grade == "L"]
+    kept = witnessed(trials)
+    exact = [t for t in kept if t.grade == "C"]
+    bounds = [t for t in kept if t.grade == "L"]
+    if len(kept) < len(trials):
+        return settled(trials, max(exact, key=number), "C", seen([t for t in trials if t.value is not None]))
     sure = [t for t in bounds if t.detail("proof") not in UNSURE]
     highest = max(sure or ([] if exact else bounds), key=number, default=None)
     if highest is not None and all(number(t) < number(highest) for t in exact):
@@ -37,6 +42,17 @@ def merge(trials: Sequence[Observation]) -> Observation:
     return Observation(first.knob, None, reason, first.unit, first.method, "N", trials=tuple(trials))
 
 
+def witnessed(trials: Sequence[Observation]) -> Sequence[Observation]:
+    """Leave out a bound of a captured first flight that alone lies above every exact value.
+
+    Its path or its ends may have been unlike those of the other connections; two of them refute.
+    """
+    most = max((number(t) for t in trials if t.grade == "C"), default=None)
+    higher = [t for t in trials if most is not None and t.grade == "L" and number(t) > most]
+    lone = len(higher) == 1 and higher[0].method.startswith(CAPTURED)
+    return [t for t in trials if t is not higher[0]] if lone else trials
+
+
 def merge_all(trials: Iterable[Observation], rules: Sequence[GradeRule] = RULES) -> dict[str, Observation]:
     """Return verdicts by knob, in knob order; one that only several trials show (`across`) takes its knob's place.
 
@@ -47,7 +63,7 @@ def merge_all(trials: Iterable[Observation], rules: Sequence[GradeRule] = RULES)
         by_knob.setdefault(trial.knob, []).append(trial)
     verdicts = {knob: merge(by_knob[knob]) for knob in by_knob}
     for across in filter(None, (rule.across for rule in rules)):
-        verdict = across(by_knob)
+        verdict = across({knob: witnessed(trials) for knob, trials in by_knob.items()})
         if verdict is not None:
             verdicts[verdict.knob] = verdict
     return {knob: upheld(verdicts[knob], by_knob.get(knob, ())) for knob in sorted(verdicts)}

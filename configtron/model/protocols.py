@@ -11,7 +11,7 @@ Not every driver can do everything. An optional ability is a protocol of its own
     Listener        learn of each write from the kernel
     RefusalCounter  count the settings that the kernel refused at single connections
     Trier           find out by a trial whether it can act
-    Asker           ask the kernel which route and metrics a client would get
+    Asker           ask the kernel what else decides on clients' connections
     Stamper         show by a few calls whether anything in force was changed
     Original        read the kernel's values without our profiles
     Inventory       list its own state by marks in the kernel
@@ -151,10 +151,13 @@ class Trier(Protocol):
 
 @runtime_checkable
 class Asker(Protocol):
-    """A driver that can ask the kernel which settings a client would get, beside reading back its own writes."""
+    """A driver that can ask the kernel what else decides on clients' connections, beside reading its own writes."""
 
     def ask(self, rules: Rules) -> Answers:
-        """Return the kernel's answers for clients of these rules. Write nothing and send no packet."""
+        """Return the kernel's answers for clients of these rules. Write nothing and send no packet.
+
+        Without rules: what stands beside the driver here (`Answers.unasked`).
+        """
 
 
 @runtime_checkable

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from configtron.fingerprint.merge import merge_all
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports, address
+from configtron.fingerprint.verdict import over
 from configtron.model.nouns import Fingerprint, Observation, Target, Vantage
 from configtron.model.records import Result
 from configtron.report import tables
@@ -26,6 +27,7 @@ from configtron.report.target_results import TargetResult
 
 TABLE = ("frame", "client", "server", "s", "rtt\n[ms]", "icw\n[segments]", "kB", "loss", "rto/tlp/fast", "order",
          "tls", "alpn or http", "end")  # fmt: skip
+BALANCED = "load_balancing"
 SPARE = ("order", "tls", "frame", "s", "kB", "end", "alpn or http")
 
 
@@ -66,7 +68,8 @@ class Servers:
     """Observations by server, so that several connections make one verdict: three that agree are an A."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, int], list[Observation]] = {}
+        # Of each server, by what its client asked (`ConnectionReport.asked`).
+        self._seen: dict[tuple[str, int], dict[tuple[object, ...], list[Observation]]] = {}
         self._names: dict[tuple[str, int], str] = {}
 
     def take(self, connections: Iterable[ConnectionReport]) -> int:
@@ -74,7 +77,7 @@ class Servers:
         count = 0
         for one in connections:
             key = (one.target.address, one.target.port)
-            self._seen.setdefault(key, []).extend(one.observations)
+            self._seen.setdefault(key, {}).setdefault(one.asked, []).extend(one.observations)
             asked = one.hellos[0]
             if asked is not None and asked.server_name:
                 self._names.setdefault(key, asked.server_name)
@@ -87,9 +90,19 @@ class Servers:
             host = self._names.get(key, key[0])
             target = Target(host, *key)
             site = _site(host, key[1])
-            verdicts = merge_all(self._seen[key])
-            result = Result("", "capture", target, "", observations=tuple(self._seen[key]))
+            every = tuple(chain.from_iterable(self._seen[key].values()))
+            verdicts = merge_all(every)
+            if BALANCED in verdicts:
+                verdicts[BALANCED] = _balanced(verdicts[BALANCED], self._seen[key].values())
+            result = Result("", "capture", target, "", observations=every)
             yield TargetResult(site, Fingerprint(target, "capture", verdicts), (result,))
+
+
+def _balanced(every: Observation, alike: Iterable[list[Observation]]) -> Observation:
+    """Return the verdict of the connections that asked alike: other offers, Hosts and paths have other answers."""
+    verdicts = [one for some in alike if (one := merge_all(some).get(BALANCED)) is not None and one.value is not None]
+    unlike = over(BALANCED, every.trials, None, "N", reason="unclear:unlike-offers", details=dict(every.details))
+    return min(verdicts, key=lambda one: (one.value != "mixed", one.grade), default=unlike if every.value else every)
 
 
 def knobs_in(form: str) -> frozenset[str] | None:

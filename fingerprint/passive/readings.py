@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from configtron.fingerprint import INFERENCES, http_version, negotiated_options, read, syn_cookies, synack_rto
+from configtron.fingerprint.head import head_fields
 from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK, Column, Endpoint
 from configtron.fingerprint.passive.connections import edges
 from configtron.fingerprint.passive.first_flight import NONE, PROOFS
@@ -30,11 +31,12 @@ from configtron.fingerprint.passive.traces import (
     DecryptedMessage,
     Opener,
     packets_of,
+    read_options,
     spoken,
     traces_of,
 )
 from configtron.fingerprint.verdict import no, yes
-from configtron.model.nouns import Observation, Target, Trace, Value
+from configtron.model.nouns import OPT_TIMESTAMPS, Observation, Target, Trace, Value
 
 METHOD = "first flight by timestamps", "first flight by time"
 # Where an inference finds nothing because no probe asked for it, an absent row is clearer than a reason.
@@ -157,6 +159,16 @@ class ConnectionReading:
         trace = Trace(name, target, "capture", str(self._like.probe[connection]), started_at=started)
         found = [*self._inferences(connection, trace, streams, secret), *self._first_flight(connection, trace)]
         return tuple(found), hellos
+
+    def asked(self, connection: int) -> tuple[object, ...]:
+        """Return what the client's SYN offers, and its request or hello: other ones get other answers."""
+        batch, row = self._batch, int(self._batch.found.begin[connection])
+        flags, head = int(batch.found.rows.flags[row]), batch.heads.kept.get(int(batch.found.rows.frame[row]))
+        options = read_options(head.options if head is not None else b"")
+        stream = spoken(batch, connection)["client"] if self._like.speaks[connection] else b""
+        host = [value for name, value in head_fields(stream) if name == "host"]
+        offer = [(kind, b"" if kind == OPT_TIMESTAMPS else data) for kind, data in options]
+        return flags, tuple(offer), hello(stream) or (stream.partition(b"\r")[0], *host)
 
     def _inferences(
         self, connection: int, trace: Trace, streams: dict[str, bytes], secret: Sequence[DecryptedMessage]

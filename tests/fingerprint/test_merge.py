@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -46,6 +47,7 @@ def rto(value: float) -> Observation:
 
 
 NONE, WIDE, SACK = *failed("no-data"), icw(10, mss=1460), icw(10, sack=True)
+CAPTURED = replace(icw(12, "L"), method="first flight by time")
 
 
 @pytest.mark.parametrize(("trials", "text", "grade"), [
@@ -75,6 +77,9 @@ NONE, WIDE, SACK = *failed("no-data"), icw(10, mss=1460), icw(10, sack=True)
     ([icw(24, "L", proof="no-round-trip"), NONE], ">= 24", "L"),
     ([icw(12), icw(12), icw(24, "L", proof="synack-repeated")], "12", "B"),
     ([icw(24, "L", proof="synack-repeated"), NONE], ">= 24", "L"),
+    # in captures a bound refutes only with a second connection that shows so
+    ([icw(10), icw(10), CAPTURED], "10", "C"),
+    ([icw(10), icw(10), CAPTURED, CAPTURED], ">= 12", "L"),
     ([NONE, NONE], "- (no-data)", "N"),
     # of several failures the server's own is named
     (failed("no-synack", "no-synack", "refused"), "- (refused)", "N"),

@@ -20,7 +20,7 @@ from configtron.model.close_records import ABORTED, CLOSED, RESET, TIMED_OUT, Cl
 from configtron.model.errors import BadInput
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
-from configtron.tune.drivers.bpf import cells, layout, objects
+from configtron.tune.drivers.bpf import cells, layout, objects, reach
 from configtron.tune.drivers.bpf.connection_records import BEGINNING, ENDING, RecordParser, ending_of, prefix_of
 from configtron.tune.drivers.bpf.layout import MAPPED
 from configtron.tune.drivers.bpf.many_prefixes import (
@@ -152,6 +152,11 @@ def test_what_a_kernel_lacks_is_stated(knob: str, value: Value, control: str) ->
     with pytest.raises(BadInput, match="this kernel"):
         check(one, UNABLE)
     assert "this kernel" in reaches(UNABLE)[knob].note
+
+
+def test_a_kernel_without_the_callback_carries_no_program_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "_has", lambda _, name, __: not name.endswith("cwnd_event"))
+    assert reach._find_programs.__wrapped__()[0] == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -152,14 +152,6 @@ def test_metrics_of_the_main_route_stay_unless_the_profile_says_otherwise() -> N
     assert merged(((1, 1 << 2), (2, 1400)), numbers(PROFILES["fast"])) == locked
 
 
-def test_what_routes_inside_a_prefix_become() -> None:
-    main = [route("0.0.0.0/0", 1), route("10.1.2.0/24", 2), route("10.9.0.0/16", 3)]
-    routes = made(main, Rules(PROFILES, {"10.0.0.0/8": "fast", "10.9.0.0/16": "slow"}))
-    assert {(key.length, key.metric): way.hops[0].interface for key, way in routes.items()} == {
-        (8, 2): 1, (24, COPY + 2): 2, (16, 1): 3,
-    }  # fmt: skip
-
-
 def test_the_default_has_one_route_for_all_that_no_other_holds() -> None:
     """Link-local and multicast addresses stay with the main table."""
     main = [route("0.0.0.0/0", 1), route("::/0", 1), route("fe80::/64", 2), route("ff00::/8", 2)]

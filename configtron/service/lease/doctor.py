@@ -69,7 +69,7 @@ def _examined(name: str, driver: Driver) -> Examined:
     try:
         lack = driver.tried() if isinstance(driver, Trier) else driver.missing()
         notes = driver.ask(Rules()).unasked if isinstance(driver, Asker) and not lack else ()
-    except ConfigtronError as error:
+    except (ConfigtronError, OSError) as error:
         lack, notes = str(error), ()
     reach = driver.settable() if not lack else {}
     return Examined(name, lack, reach, driver.reachable(), driver.unreachable(), notes)

@@ -26,13 +26,13 @@ NS = 1_000_000_000
 MSS_1460, MSS_1000 = ((2, b"\x05\xb4"),), ((2, b"\x03\xe8"),)
 
 
-def proven(**more: Any) -> Conversation:
-    """An initial window of ten, as exact as a capture shows it."""
+def proven(count: int = 10, **more: Any) -> Conversation:
+    """An initial window of so many segments, as exact as a capture shows it."""
     conversation = Conversation(**more)
-    conversation.flight(FLIGHT, 0, 10, echo_s=ASKED)
-    conversation.ack(FLIGHT + 0.002, 10)
-    conversation.flight(FLIGHT + 0.002 + RTT_S, 10, 4)
-    conversation.ack(FLIGHT + 0.003 + RTT_S, 14)
+    conversation.flight(FLIGHT, 0, count, echo_s=ASKED)
+    conversation.ack(FLIGHT + 0.002, count)
+    conversation.flight(FLIGHT + 0.002 + RTT_S, count, 4)
+    conversation.ack(FLIGHT + 0.003 + RTT_S, count + 4)
     return conversation
 
 
@@ -310,3 +310,25 @@ def test_the_same_gaps_on_four_connections_are_no_losses(third: float, grade: st
     (found,) = servers.found()
     verdict = found.fingerprint.observations["synack_retries"]
     assert (verdict.value, verdict.grade) == (6, grade)
+
+
+@pytest.mark.parametrize(("sack", "host", "text"), [
+    # a scanner's SYNs, or two Hosts of one edge: each may have an answer of its own
+    (False, b"a", "unclear:unlike-offers"),
+    (True, b"b", "unclear:unlike-offers"),
+    (True, b"a", "mixed"),
+])  # fmt: skip
+def test_load_balancing_compares_connections_that_asked_alike(
+    sack: bool, host: bytes, text: str, tmp_path: Path
+) -> None:
+    frames: list[write.Stamped] = []
+    for n, (count, other) in enumerate(((10, {}), (10, {}), (4, {"sack": sack}), (4, {"sack": sack}))):
+        talk = proven(count, port=4000 + n, start_s=1000 + 100 * n, **other)
+        request = b"GET / HTTP/1.1\r\nHost: " + (host if n > 1 else b"a") + b"\r\n\r\n"
+        talk.frames[3] = talk.frames[3][0], talk.frames[3][1][:-100] + request.ljust(100)
+        frames += talk.frames
+    servers = Servers()
+    servers.take(reports(written(frames, tmp_path))[0])
+    (found,) = servers.found()
+    verdict = found.fingerprint.observations["load_balancing"]
+    assert (verdict.value or verdict.reason) == text

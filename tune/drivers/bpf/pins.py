@@ -92,12 +92,13 @@ def _checksum(data: bytes) -> str:
 
 
 def neighbours(place: Place) -> Iterator[str]:
-    """Yield a line for each other program that the kernel runs on the connections of the place's group."""
+    """Yield a line for each program that is not ours, of any place, and runs on connections of the place's group."""
     ours = link_state(folder(place) / LINK)[0] if (folder(place) / LINK).exists() else 0
+    known = {link_state(link)[0] for link in ROOT.glob(f"*/{LINK}")}
     found = attached_to_cgroup(group(place), SOCK_OPS, EFFECTIVE)
     for at, number in enumerate(found):
         with suppress(OSError):
-            if number != ours:
+            if number not in known:
                 order = "after" if ours in found[:at] else "before" if ours in found else "beside"
                 name = f"the sock_ops program {program_name(number)} (id {number})"
                 yield f"{name} runs {order} ours on each connection; what it sets was not asked: bpftool prog show"
