@@ -28,6 +28,7 @@ from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
 from configtron.intake.imports.reading import Reading
 from configtron.intake.imports.views import GOOD_PAGE
+from configtron.intake.pageloads.beacon_formats import SPA_LOAD
 from configtron.model.errors import BadInput
 
 Form = dict[str, Any]
@@ -46,6 +47,8 @@ NAVIGATIONS = ("navigate", "reload", "")
 WAITING = 20_000
 # Names of web-vitals' metrics; and its ids, which begin with the page's clock.
 NAMES, CLOCK = {*VITALS, "CLS", "FID"}, re.compile(r"v\d+-(\d{13})-\d+")
+# Fields of boomerang that show a load for which nobody waited, or that no network brought.
+UNWAITED = {"vis.st": ("hidden", "prerender"), "nt_nav_type": ("2",)}
 # Containers around a beacon: a log's line, its request, that one's body, a form in it, a list, an object.
 NESTED = 6
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -111,10 +114,12 @@ class Boomerang:
     def take(self, number: int, given: Mapping[str, Any]) -> Iterator[tuple[int, Form]]:
         """Yield the outcome of the beacon of line `number`, if it is one."""
         page = f"{word(given, ('pid',))} {word(given, ('rt.tstart',))}"
-        if given.get("http.initiator") not in (None, ""):
+        if given.get("http.initiator") not in (None, "", SPA_LOAD):
             self._left["of a request, not of a page (http.initiator)"] += 1
         elif given.get("rt.abld") not in (None, "") or given.get("t_done") in (None, ""):
             self._left["left before it had loaded (no t_done, or rt.abld)"] += 1
+        elif unwaited := next((name for name, states in UNWAITED.items() if str(given.get(name)) in states), ""):
+            self._left[f"hidden, prerendered or by back and forward ({unwaited})"] += 1
         elif page in self._pages:
             self._left["of a page load that is taken already (pid)"] += 1
         else:
@@ -180,10 +185,13 @@ def archive(text: str, reading: Reading, epoch_ns: Callable[[Any], int]) -> Iter
         raise BadInput(f"{reading.name}: no HTTP archive: log.pages and log.entries are lists; export it anew")
     browser = log.get("browser")
     agent = str(browser.get("name", "")) if isinstance(browser, dict) else ""
+    ids = Counter(str(page.get("id")) for page in pages if isinstance(page, dict))
     for number, page in enumerate(pages, start=1):
         reading.lines += 1
         try:
             form = _archived(page, entries, agent, epoch_ns)
+            if ids[str(page["id"])] > 1:
+                form = "a page whose id another page of the file has"
         except BadInput as error:
             reading.refuse(number, error)
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError):

@@ -32,6 +32,8 @@ LONGEST_MS = 600_000.0
 LONGEST_TOKEN, LONGEST_WORD = 64, 40
 # Parameters of a boomerang beacon: it has some 100.
 MOST_PARAMETERS = 400
+# boomerang's name of a load over the network in a single-page application; its other initiators are none.
+SPA_LOAD = "spa_hard"
 NAVIGATIONS = {"0": "navigate", "1": "reload", "2": "back_forward"}
 PLT, LCP = "plt", "lcp"
 
@@ -189,7 +191,7 @@ def _objects(given: Any) -> list[dict[str, Any]]:
 
 def _of_boomerang(given: Mapping[str, Any], metric: str) -> PageLoad:
     """Return the load of a boomerang beacon; its nt_ times are since 1970, ms."""
-    if given.get("http.initiator") not in (None, "") or not ("t_done" in given or "rt.start" in given):
+    if given.get("http.initiator") not in (None, "", SPA_LOAD) or not ("t_done" in given or "rt.start" in given):
         raise Unreadable("unreadable")
     if metric != PLT:
         raise Unreadable("other-metric")

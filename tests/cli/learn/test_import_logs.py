@@ -167,9 +167,10 @@ def beacon(**more: object) -> str:
 
 def test_boomerang(typed: Typed, tmp_path: Path) -> None:
     """As JSON and in an access log's query strings: only whole pages."""
-    text = beacon(bw=250000, lat="80", pid="a") + beacon(**{"http.initiator": "xhr"}) + beacon(t_done="")
-    text += beacon(t_done="soon") + beacon(pid="a")
-    assert "x, line 4: load time: 'soon' is no number" in said(typed, text, code=PARTIAL)
+    spa = {"http.initiator": "spa_hard"}
+    others = ({"http.initiator": "spa"}, {"vis.st": "hidden"}, {"nt_nav_type": 2}, {"t_done": ""}, {"t_done": "soon"})
+    text = beacon(bw=250000, lat="80", pid="a", **spa) + "".join(beacon(**one) for one in others) + beacon(pid="a")
+    assert "x, line 6: load time: 'soon' is no number" in said(typed, text, code=PARTIAL)
     assert typed("learn", "import", "--from", "boomerang", LOGS / "nginx.txt")[0] == DONE
     first, second = reported(tmp_path)
     assert (first["plt_ms"], first["measured_at"], first["bandwidth_kbps"], first["rtt_ms"]) == (
@@ -250,6 +251,8 @@ def test_http_archive(typed: Typed, tmp_path: Path) -> None:
              {"id": "q", "startedDateTime": "2023-11-14T22:13:20.000Z", "pageTimings": {"onLoad": None}}]  # fmt: skip
     asked = {"url": "https://shop.example/cart?id=1", "headers": [{"name": "User-Agent", "value": AGENT}]}
     log = {"log": {"pages": pages, "entries": [{"pageref": "p", "request": asked, "response": {"status": 200}}]}}
+    twice = json.dumps({"log": {**log["log"], "pages": pages[:1] * 2}})
+    assert "2 not taken: a page whose id another page" in said(typed, twice, code=NOTHING)
     for text in (json.dumps(log), json.dumps(log, indent=1)):
         said(typed, text, "--client-prefix", "192.0.2.0/24")
     first, second = reported(tmp_path)
