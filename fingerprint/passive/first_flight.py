@@ -6,6 +6,7 @@ Method     With timestamps: the server's segments whose echo (TSecr) is older th
            first ACK of that data; no matter where the capture stood. Without: those that passed before that ACK plus
            nine tenths of the time from here to the server and back, and behind the ACK up to the first pause. That
            time is the shortest of the connection: handshakes are often slower than the path, which may be shorter yet.
+           If no other round trip confirms the handshake's, a bound counts what passed before that ACK alone.
 Reads as   Exact (C) only if the window, and not the server, ended the flight: every segment of it (a first one, with
            the head of an answer, aside) is as large as both ends agreed (the MSS options, less those in use), nothing
            of it was repeated, the client's window had room for another, and another full segment came as soon as the
@@ -97,6 +98,7 @@ class HandshakeFacts(NamedTuple):
     whole             both SYNs were captured
     cut               the capture cut off TCP options
     rtt, rtt_server   round trip, whole and from the capture to the server (ns); 0: unknown
+    sure              the handshake and a request have the same round trip to the server, so it is the path's
     limit, cap        bytes of the largest segment, less timestamps, that both ends or the client alone offers to take
     floor             the client offers 536 or less: some servers then send 536 all the same
     room              the client's window (bytes); 0: unknown
@@ -107,6 +109,7 @@ class HandshakeFacts(NamedTuple):
     cut: Column
     rtt: Column
     rtt_server: Column
+    sure: Column
     limit: Column
     cap: Column
     floor: Column
@@ -151,7 +154,6 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     size = _sizes(known, rows.length[row].astype(np.int64), of, fresh)
     length = rows.length[row].astype(np.int64)
     missing = np.maximum(top - 1, 0) - np.bincount(of[fresh], length[fresh], count).astype(np.int64)
-    segments = -(-np.maximum(top - 1, 0) // size.counted)
     last = np.maximum(stop - 1, 0)
     marks = _Marks(row, of, start, end, begin, after, stop, top, size, ack_at, old & inside, missing > 0)
     proof = _proofs(found, known, marks)
@@ -161,6 +163,11 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     for connection in np.flatnonzero(proof == PROOFS.index("ack-clocked")).tolist():
         if _stays(found, marks, old, int(known.rtt[connection]), connection):
             proof[connection] = PROOFS.index("no-growth")
+    # Only an ACK that let data out confirms a round trip that nothing else does.
+    heard_of = _most(np.where(inside & (rows.at[row] <= ack_at[of]), end, 0), of, count)
+    unsure = ~stamped & ~known.sure & (proof != PROOFS.index("ack-clocked")) & (heard_of > 1)
+    top = np.where(unsure, heard_of, top)
+    segments = -(-np.maximum(top - 1, 0) // size.counted)
     first = row[np.minimum(begin, max(len(row) - 1, 0))] if len(row) else begin
     final = row[np.minimum(last, max(len(row) - 1, 0))] if len(row) else begin
     again = known.synacks > 1

@@ -34,12 +34,12 @@ LATEST = ("trip_least", "trip_smoothed", "rate_last", "rate_most")
 FULL_SHARE = 2
 
 
-def round_trips(found: Connections, number: int) -> dict[str, Column]:
-    """Return columns over connections, by the names of `summary.TRIPS`, of side `number`'s segments."""
+def round_trips(found: Connections, number: int, without: int = RST) -> dict[str, Column]:
+    """Return columns over connections, named as in `summary.TRIPS`, of side `number`'s segments without such flags."""
     rows, count = found.rows, found.total
     way = found.way(number)
     spans = rows.length[way.rows] + ((rows.flags[way.rows] & (SYN | FIN)) != 0)
-    carries = np.flatnonzero((spans > 0) & ((rows.flags[way.rows] & RST) == 0))
+    carries = np.flatnonzero((spans > 0) & ((rows.flags[way.rows] & without) == 0))
     row, of = way.rows[carries], way.of[carries]
     begin, end = found.seq[row], found.seq[row] + spans[carries]
     reach = before(running(end, of), of)

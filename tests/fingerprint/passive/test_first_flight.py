@@ -119,6 +119,9 @@ def probe(pause_s: float) -> list[Step]:
     (talk(*slow_handshake(0.17, 0.07), stamps=False), 2, ""),
     (talk(*slow_handshake(0.4, 0.02), stamps=False), 2, "server-paced"),
     (talk(*slow_handshake(0.11, 0.009), stamps=False), 2, ""),
+    # the server thinks, so nothing confirms the handshake, and its segments come slower than the path is long
+    (talk(*(step for n in range(9) for step in (flight(0.4 + n * 0.006, n, 1, size=MSS),
+            acked(n + 1, 0.4 + n * 0.006 + 0.001, size=MSS))[: 1 + n % 2]), stamps=False), 2, "unverified"),
     (talk(row(300), says(1, SECOND + 0.002, ACK, 301, 101, FULL, echo_s=AFTER)), 1, "short-segment"),
     # Nagle's algorithm keeps less than a segment back until all is acknowledged
     (talk(first(2), acked(2, AFTER), says(1, SECOND + 0.002, ACK, 1 + 2 * FULL, 101, 700, echo_s=AFTER)),
