@@ -84,10 +84,10 @@ def unfold(
         return at
     rows, before, link_types = frames_within(frames, at, rows, counts)
     if len(rows):
-        sizes = (column[rows] - before for column in (frames.kept, frames.length))
-        inner = Frames(frames.data, frames.start[rows] + before, *sizes, frames.at[rows], link_types)
-        found = unfold(inner, inner, network_at(inner, counts), dissect, counts, nested - 1)
-        at[rows] = np.where(found < 0, -1, found + before)
+        kept, length = frames.kept[rows] - before, frames.length[rows] - before
+        inner = Frames(frames.data, frames.start[rows] + before, kept, length, frames.at[rows], link_types)
+        place = unfold(inner, inner, network_at(inner, counts), dissect, counts, nested - 1)
+        at[rows] = np.where(place < 0, -1, place + before)
     return at
 
 
