@@ -94,8 +94,8 @@ def unfold(
     if len(rows):
         kept, length = frames.kept[rows] - before, frames.length[rows] - before
         inner = Frames(frames.data, frames.start[rows] + before, kept, length, frames.at[rows], link_types)
-        deeper = unfold(inner, inner, network_at(inner, counts), dissect, counts, nested - 1)
-        at[rows] = np.where(deeper < 0, -1, deeper + before)
+        place = unfold(inner, inner, network_at(inner, counts), dissect, counts, nested - 1)
+        at[rows] = np.where(place < 0, -1, place + before)
     return at
 
 
