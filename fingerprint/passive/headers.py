@@ -44,8 +44,7 @@ TCP = 6
 # IP protocol number -> counter of packets that are no TCP. ESP is encrypted.
 PROTOCOLS = {17: "udp", 1: "icmp", 58: "icmp", 50: "esp", 132: "sctp"} | {n: UNREAD + s for n, s in TUNNELS.items()}
 # A fragment of these holds a part of a segment, or may: later fragments name only the first header.
-IN_SEGMENTS = IS_EXTENSION[6].copy()
-IN_SEGMENTS[TCP] = True
+IN_SEGMENTS = IS_EXTENSION[6] | (np.arange(256) == TCP)
 
 HEADER4 = np.dtype(
     [("first", "u1"), ("tos", "u1"), ("total", ">u2"), ("ident", ">u2"), ("fragment", ">u2"), ("ttl", "u1"),
@@ -172,11 +171,11 @@ def _find_tcp(
     cut = room < (20 if version == 4 else 40)
     cut |= pass_extensions(version, frames.data, frames.start[rows] + at, room, place, kind, fragment)
     bad = ~cut & ((place < 20) | (end < place))
-    part = ~cut & ~bad & (fragment > 0)
-    unread = part & IN_SEGMENTS[kind]
+    fragmented = ~cut & ~bad & (fragment > 0)
+    unread = fragmented & IN_SEGMENTS[kind]
+    _count(counts, ("fragment", fragmented & ~unread), (UNREAD + "fragment", unread))
     _count(counts, ("cut-header", cut), ("malformed-ip", bad))
-    _count(counts, ("fragment", part & ~unread), (UNREAD + "fragment", unread))
-    fine = ~(cut | bad | part)
+    fine = ~(cut | bad | fragmented)
     tcp = kind == TCP
     if not tcp[fine].all():
         for number, many in enumerate(np.bincount(kind[fine & ~tcp]).tolist()):
