@@ -188,6 +188,10 @@ def _world(**about: Any) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+def _renamed(name: str, to: str) -> Callable[[dict[str, Any]], None]:
+    return lambda columns: columns.update({to: columns[name]})
+
+
 def _column(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
     def change(columns: dict[str, Any]) -> None:
         columns[name] = columns[name].copy()
@@ -215,6 +219,10 @@ def _column(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (_world(prefixes=["a"]), "session_prefix has a position outside its axis of 1"),
         (lambda columns: columns["about"].update(world=3), "is no object"),
         (lambda columns: columns.pop("session_loss"), "sessions lack session_loss"),
+        (_renamed("session_rtt_ms", "session_jiter_ms"), "no column of sessions is called 'session_jiter_ms'"),
+        (_renamed("median_ms", "weights"), "no column is called 'weights'"),
+        (_renamed("loss", "min_rtt"), "no column is called 'min_rtt'"),
+        (_renamed("session_site", "repeat_ms"), "no column is called 'repeat_ms'"),
         (_column("session_condition", 6), "session_condition has a position outside its axis of 6"),
         (_column("session_site", -1), "session_site"),
         (_column("session_at_s", np.nan), "session_at_s"),
