@@ -87,10 +87,11 @@ def read(source: CaptureSource, counts: Counter[str], *, file: int = 0, name: st
         yield from _Pcapng(window, counts, file, [] if keylog is None else keylog).frames()
     elif not head:
         raise BadInput(f"{name}: {'its compression is broken' if source.broken else 'empty'}, no capture")
-    elif int.from_bytes(head[:4], "little") in pcap.MODIFIED:
-        raise BadInput(f"{name}: a pcap of patched libpcap; convert it: editcap -F pcapng IN OUT")
     else:
-        raise BadInput(f"{name}: neither pcap 2.4 nor pcapng 1 (it begins with {head[:16].hex(' ', 4)})")
+        begins = head[:16].hex(" ", 4)
+        raise BadInput(
+            f"{name}: neither pcap 2.4 nor pcapng 1 (it begins with {begins}); editcap converts other captures"
+        )
     if source.broken:
         counts[source.broken] += 1
 

@@ -183,7 +183,7 @@ def test_secrets_are_found() -> None:
 
 @pytest.mark.parametrize(("data", "complaint"), [
     (b"", "empty"), (b"\x1f\x8bnot", "its compression is broken"), (b"hello, world", "neither"),
-    (struct.pack("<I", 0xA1B2CD34) + bytes(40), "patched libpcap"), (b"\x0a\x0d\x0d\x0a" + bytes(30), "neither"),
+    (struct.pack("<I", 0xA1B2CD34) + bytes(40), "editcap"), (b"\x0a\x0d\x0d\x0a" + bytes(30), "neither"),
     (write.pcap(TALK).replace(b"\2\0\4\0", b"\2\0\3\0", 1), "neither pcap 2.4"),
     (write.pcap(TALK, order=">").replace(b"\0\2\0\4", b"\2\0\4\0", 1), "neither pcap 2.4"),
     (write.section().replace(b"\x2b\x1a\1", b"\x2b\x1a\2"), "nor pcapng 1"),
