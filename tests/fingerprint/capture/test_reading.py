@@ -32,10 +32,10 @@ from tests.support import capture_bytes as write
 TALK = [*write.conversation(4), *write.conversation(6, port=40001, start_ns=write.START_NS + 10**9)]
 
 
-def rows_of(data: bytes, *, buffer: int = 4096) -> tuple[Rows, Counter[str], list[str]]:
+def rows_of(data: bytes | CaptureSource, *, buffer: int = 4096) -> tuple[Rows, Counter[str], list[str]]:
     counts: Counter[str] = Counter()
     pairs, heads, keylog = Pairs(), Heads(), list[str]()
-    source = CaptureSource(io.BytesIO(data))
+    source = data if isinstance(data, CaptureSource) else CaptureSource(io.BytesIO(data))
     parts = [decode(frames, pairs, heads, counts) for frames in read(source, counts, buffer=buffer, keylog=keylog)]
     return joined([part for part in parts if part is not None]), counts, keylog
 
@@ -213,11 +213,8 @@ def compressed(data: bytes) -> dict[str, bytes]:
 
 
 def read_file(path: str) -> tuple[Rows, Counter[str]]:
-    counts: Counter[str] = Counter()
-    pairs, heads = Pairs(), Heads()
     with opened(path) as source:
-        parts = [decode(frames, pairs, heads, counts) for frames in read(source, counts)]
-    return joined([part for part in parts if part is not None]), counts
+        return rows_of(source)[:2]
 
 
 @pytest.mark.parametrize("program", [False, True], ids=["modules", "program"])
