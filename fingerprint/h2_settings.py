@@ -23,16 +23,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from configtron.fingerprint.h2_frames import (
-    ACK,
-    GOAWAY,
-    HEADERS,
-    SETTINGS,
-    WINDOW_UPDATE,
-    Http2Frame,
-    fields_of,
-    read_frames,
-    settings_of,
-)
+    ACK, GOAWAY, HEADERS, SETTINGS, WINDOW_UPDATE, Http2Frame, fields_of, read_frames, settings_of,
+)  # fmt: skip
 from configtron.fingerprint.head import header_details
 from configtron.fingerprint.verdict import count_grade, no, settled, yes
 from configtron.fingerprint.window_proofs import CAPTURE

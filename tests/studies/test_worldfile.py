@@ -460,6 +460,9 @@ def test_a_round_trip_of_nothing_is_none(rtt_ms: float) -> None:
     ('{"schema":"configtron.context/1","at":1,"context":{"rtt_ms":"x"}}', "line 1"),
     ('{"schema":"configtron.context/1","at":1,"context":{"rtt_ms":5}}', "known at once"),
     ('{"schema":"configtron.watch/1"}', "known at once"),
+    (line(0, "p", 5) + "\n" + line(1, "p", 5).replace("context/1", "context/2"), "line 2: .*context/2', not"),
+    (line(0, "p", 5).replace("context/1", "probe/1"), "line 1: .*'configtron.probe/1'"),
+    ('{"schema":"configtron.watch/2"}', "line 1: .*'configtron.watch/2'"),
 ])  # fmt: skip
 def test_what_is_no_context_is_named(text: str, says: str) -> None:
     with pytest.raises(BadInput, match=says):
