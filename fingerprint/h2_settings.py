@@ -10,6 +10,7 @@ Reads as   h2_settings: the ordered (identifier, value) list of the first SETTIN
            h2_window_update: the increment on stream 0; h2_later_settings: the lists of all further SETTINGS;
            h2_goaway: the error's name; h2_reserved: identifiers that IANA does not know, all GREASE as "grease".
            SETTINGS that came only after the request: detail "after_request"; values that the RFC forbids: "invalid".
+           Dropped: PING, PRIORITY, ALTSVC, ORIGIN, since they announce no parameter; DATA.
            a frame is reported "absent" only when one came that it would have had to precede.
 Fails as   not-h2 (ALPN chose something else), h2:no-settings, h2:first-frame-not-settings, h2:goaway-N, no-data (the
            answer that would show an absence did not come), tls:*.
@@ -23,8 +24,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from configtron.fingerprint.h2_frames import (
-    ACK, GOAWAY, HEADERS, SETTINGS, WINDOW_UPDATE, Http2Frame, fields_of, read_frames, settings_of,
-)  # fmt: skip
+    ACK,
+    GOAWAY,
+    HEADERS,
+    SETTINGS,
+    WINDOW_UPDATE,
+    Http2Frame,
+    fields_of,
+    read_frames,
+    settings_of,
+)
 from configtron.fingerprint.head import header_details
 from configtron.fingerprint.verdict import count_grade, no, settled, yes
 from configtron.fingerprint.window_proofs import CAPTURE

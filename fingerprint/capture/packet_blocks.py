@@ -46,7 +46,7 @@ def walk(words: memoryview, at: int, end: int) -> PacketWalk:
     at, last = at // 4, end // 4
     while at + 3 <= last:
         kind, size = words[at], words[at + 1]
-        broken = kind != SECTION and _broken(size)
+        broken = kind != SECTION and (size < 12 or size > BLOCK_MOST or size & 3 != 0)
         if broken or kind not in PACKETS:
             return PacketWalk(packets, kinds, at * 4, "broken" if broken else "block")
         after = at + (size >> 2)
@@ -58,10 +58,6 @@ def walk(words: memoryview, at: int, end: int) -> PacketWalk:
         kinds.append(kind)
         at = after
     return PacketWalk(packets, kinds, at * 4, "more")
-
-
-def _broken(size: int) -> bool:
-    return size < 12 or size > BLOCK_MOST or size & 3 != 0
 
 
 def words_of(data: bytearray, order: str) -> memoryview:

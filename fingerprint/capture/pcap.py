@@ -54,8 +54,7 @@ def header_of(data: bytes) -> Header | None:
     known = MAGICS.get(int.from_bytes(data[:4], "little"))
     if known is None or len(data) < HEADER or data[4:8] != VERSION[known[0]]:
         return None
-    order, unit_ns = known
-    return Header(order, unit_ns, int.from_bytes(data[20:24], "little" if order == "<" else "big") & LINK_MASK)
+    return Header(*known, int.from_bytes(data[20:24], "little" if known[0] == "<" else "big") & LINK_MASK)
 
 
 def walk(data: bytearray, at: int, end: int, order: str, *, part: int = PART_BYTES) -> tuple[Column, int, bool]:

@@ -108,10 +108,7 @@ def _pcap(window: Buffer, header: pcap.Header, counts: Counter[str], file: int) 
             number += len(records)
         if broken or not window.more():
             break
-    if broken:
-        counts[BROKEN] += 1
-    elif window.end > window.at:
-        counts[CUT] += 1
+    _count_end(window, counts, broken=broken)
 
 
 class _Pcapng:
@@ -142,10 +139,7 @@ class _Pcapng:
                 if why == "end":
                     break
         self._count_drops()
-        if why == "broken":
-            self.counts[BROKEN] += 1
-        elif window.end > window.at:
-            self.counts[CUT] += 1
+        _count_end(window, self.counts, broken=why == "broken")
 
     def _count_drops(self) -> None:
         """Count what a section's statistics report beyond the drops that its packets name."""
@@ -190,6 +184,11 @@ class _Pcapng:
             if interface < len(section.interfaces):
                 self.dropped[interface] = pcapng.dropped(body, section.byteorder)
         return ""
+
+
+def _count_end(window: Buffer, counts: Counter[str], *, broken: bool) -> None:
+    counts[BROKEN] += broken
+    counts[CUT] += not broken and window.end > window.at
 
 
 def _bytes(window: Buffer) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
