@@ -10,6 +10,9 @@ Method     The first bytes of all frames are copied out of the buffer side by si
 Fails as   a count under a name for every frame that is no row: not-ip, arp, udp, icmp, other-protocol, fragment,
            cut-header, malformed-ip, malformed-tcp, link-type-N, esp, quic, unread-gre and its like. A row whose packet
            claims more than the frame held on the wire is counted as longer-than-frame, and is read.
+           Dropped: IPv4's options and checksum, IPv6's flow label, since no reading depends on them; the urgent
+           pointer, since urgent bytes count as data. A TCP checksum tells copies apart and is not verified: an offload
+           leaves it unfinished.
 Differs    from tshark, which puts fragments together first; here no fragment is a row. One that may hold a part of a
            segment is counted as unread-fragment: the connection that lacks it is not known by its ports alone.
 Source     RFC 791, RFC 8200, RFC 9293; frames that are read here and by `probe/wire/frames.py` give the same numbers.

@@ -2,7 +2,9 @@
 """TLS in the clear: versions, ALPN and server name of the two hellos.
 
 Rules for this file: total; a hello captured in part gives the fields of that part. From TLS 1.3 on the server's
-ALPN answer is encrypted, so it is unknown here, which is not the same as none.
+ALPN answer is encrypted, so it is unknown here, which is not the same as none. A HelloRetryRequest is a ServerHello,
+and its version binds. Dropped: all other extensions; ECH, as browsers send it with random bytes (GREASE) to all, so the
+server's name may be its provider's.
 
 Source     RFC 8446 4.1, 4.2; RFC 5246 7.4.1; RFC 7301; RFC 6066 3
 """
