@@ -83,15 +83,6 @@ def compared(tmp_path: Path, capsys: Spoken) -> Compared:
     return run_command
 
 
-def test_every_form(compared: Compared) -> None:
-    text = compared()
-    assert "a.example: na 10, as 4" in text and "66.7 % of 3" in text and "in as" in text
-    line = json.loads(compared("--knob", "icw", "-f", "jsonl"))
-    assert (line["knob"], line["differing"]) == ("icw", 2)
-    row = compared("--knob", "icw", "-f", "csv").splitlines()[1]
-    assert row.startswith('icw,segments,na,*,3,"[[10,2],[24,1]]",3,1,2,1,1,0.666667')
-
-
 @pytest.mark.parametrize("name", ["as", "Asia", "asia"])
 def test_another_baseline(compared: Compared, name: str) -> None:
     line = json.loads(compared("--knob", "icw", "-f", "jsonl", "--baseline", name))

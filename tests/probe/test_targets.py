@@ -37,27 +37,22 @@ def lines(*words: str) -> list[Source]:
 @pytest.mark.parametrize(
     ("text", "target"),
     [
-        ("Example.COM.", Target("example.com")),
-        ("example.com:8080", Target("example.com", port=8080)),
+        ("Example.COM.", Target("example.com")), ("example.com:8080", Target("example.com", port=8080)),
         ("https://example.com/a?b=c", Target("example.com", port=443, path="/a?b=c")),
         ("http://example.com:81", Target("example.com", port=81)),
         ("https://[2001:db8::7]/x", Target("2001:db8::7", "2001:db8::7", 443, "/x")),
-        ("example.com/a/b", Target("example.com", path="/a/b")),
-        ("192.0.2.7", Target("192.0.2.7", "192.0.2.7")),
+        ("example.com/a/b", Target("example.com", path="/a/b")), ("192.0.2.7", Target("192.0.2.7", "192.0.2.7")),
         ("192.0.2.7:8080", Target("192.0.2.7", "192.0.2.7", 8080)),
         ("2001:DB8::7", Target("2001:db8::7", "2001:db8::7")),
         ("[2001:db8::7]:443", Target("2001:db8::7", "2001:db8::7", 443)),
-        ("192.0.2.7/32", Target("192.0.2.7", "192.0.2.7")),
-        ("bücher.example", Target("xn--bcher-kva.example")),
-        ("straße.example", Target("xn--strae-oqa.example")),
-        ("17,google.com", Target("google.com")),
+        ("192.0.2.7/32", Target("192.0.2.7", "192.0.2.7")), ("bücher.example", Target("xn--bcher-kva.example")),
+        ("straße.example", Target("xn--strae-oqa.example")), ("17,google.com", Target("google.com")),
         ("192.0.2.7, example.com, shop, 8443", Target("example.com", "192.0.2.7", 8443, tag="shop")),
         (", example.com, shop", Target("example.com", tag="shop")),
         ('192.0.2.7,,"a, b"', Target("192.0.2.7", "192.0.2.7", tag="a, b")),
-        ("192.0.2.7,,,81", Target("192.0.2.7", "192.0.2.7", 81)),
-        ("localhost", Target("localhost")),
+        ("192.0.2.7,,,81", Target("192.0.2.7", "192.0.2.7", 81)), ("localhost", Target("localhost")),
     ],
-)
+)  # fmt: skip
 def test_forms_of_a_target(text: str, target: Target) -> None:
     assert read(lines(text)) == (target,)
 
@@ -65,29 +60,17 @@ def test_forms_of_a_target(text: str, target: Target) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("192.0.2.300", "not an address"),
-        ("1.2.3", "not an address"),
-        ("example.com:0", "port '0'"),
-        ("example.com:65536", "port '65536'"),
-        ("example.com:" + "9" * 5000, "ports are 1 to 65535"),
-        ("ftp://example.com", "only http and https"),
-        ("http://me@example.com", "user name"),
-        ("-x.example", "not a host name"),
-        ("a..b", "not a host name"),
-        ("a b", "not a host name"),
-        ("a" * 64 + ".example", "not a host name"),
-        ("[2001:db8::7", "write [IPv6]"),
-        ("fe80::1%eth0", "zone"),
-        ("192.0.2.0/33", "not an address block"),
-        ("a,b,c,d,e", "not an address"),
-        ("rank,domain", "without a heading"),
-        ("http://example.com:99999/", "'http://example.com:99999/': not a URL"),
-        ("192.0.2.1,b,c,4,e", "5 columns"),
-        (",,x", "neither IP nor DOMAIN"),
-        ('192.0.2.7,"x', "not CSV"),
+        ("192.0.2.300", "not an address"), ("1.2.3", "not an address"), ("example.com:0", "port '0'"),
+        ("example.com:65536", "port '65536'"), ("example.com:" + "9" * 5000, "ports are 1 to 65535"),
+        ("ftp://example.com", "only http and https"), ("http://me@example.com", "user name"),
+        ("-x.example", "not a host name"), ("a..b", "not a host name"), ("a b", "not a host name"),
+        ("a" * 64 + ".example", "not a host name"), ("[2001:db8::7", "write [IPv6]"), ("fe80::1%eth0", "zone"),
+        ("192.0.2.0/33", "not an address block"), ("a,b,c,d,e", "not an address"),
+        ("rank,domain", "without a heading"), ("http://example.com:99999/", "'http://example.com:99999/': not a URL"),
+        ("192.0.2.1,b,c,4,e", "5 columns"), (",,x", "neither IP nor DOMAIN"), ('192.0.2.7,"x', "not CSV"),
         ("http://example.com/a b", "plain ASCII"),
     ],
-)
+)  # fmt: skip
 def test_bad_lines_say_where_and_what(text: str, complaint: str) -> None:
     with pytest.raises(BadInput) as caught:
         read([Source("sites.csv", f"ok.example\n{text}\n")])
@@ -267,20 +250,16 @@ def test_vantages_are_read_in_order() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("x =", "not TOML"),
-        ("", "at least one"),
-        ("vantage = 1", "at least one"),
-        (TWO + "\n[other]\n", "nothing else"),
-        ("[[vantage]]\nregion = 'x'", "needs a name"),
+        ("x =", "not TOML"), ("", "at least one"), ("vantage = 1", "at least one"),
+        (TWO + "\n[other]\n", "nothing else"), ("[[vantage]]\nregion = 'x'", "needs a name"),
         ("[[vantage]]\nname = 'A b'", "needs a name"),
         ("[[vantage]]\nname = 'a'\nnets = 'b'", "'nets' is unknown; known are name, region"),
         ("[[vantage]]\nname = 'a'\nnetns = 1", "netns is a text"),
         ("[[vantage]]\nname = 'a'\nsource_address = '::1'", "no IPv4 address"),
         ("[[vantage]]\nname = 'a'\nsource_address6 = 'x'", "source_address6"),
-        (TWO + "[[vantage]]\nname = 'eu'", "twice"),
-        ("vantage = [1]", "not a table"),
+        (TWO + "[[vantage]]\nname = 'eu'", "twice"), ("vantage = [1]", "not a table"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_are_named(text: str, complaint: str) -> None:
     with pytest.raises(BadInput, match=complaint) as caught:
         read_vantages(Source("v.toml", text))

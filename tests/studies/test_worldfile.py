@@ -199,33 +199,26 @@ def _column(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (_world(format="other"), "expected configtron-world 1"),
-        (_world(version=2), "expected configtron-world 1"),
-        (_world(extra=1), "has no 'extra'"),
-        (_world(noise={"kind": "pink"}), "no noise is called 'pink'"),
+        (_world(format="other"), "expected configtron-world 1"), (_world(version=2), "expected configtron-world 1"),
+        (_world(extra=1), "has no 'extra'"), (_world(noise={"kind": "pink"}), "no noise is called 'pink'"),
         (_world(noise={"kind": "repeats"}), "repeats_ms"),
-        (_world(noise={"sigma_ln": -1}), "sigma_ln must be a number"),
-        (_world(noise=[]), "noise is no object"),
+        (_world(noise={"sigma_ln": -1}), "sigma_ln must be a number"), (_world(noise=[]), "noise is no object"),
         (_world(arrivals={"prefixes": "many"}), "prefixes must be a number"),
         (_world(arrivals={"hops": 3}), "arrivals has no 'hops'"),
         (_world(arrivals={"prefixes": 0}), "arrivals need prefixes of at least 1"),
         (_world(arrivals={"prefixes": 10**12}), "at most 1000000"),
-        (_world(arrivals={"per_s": 1e-300}), "per_s of at least 0.001"),
-        (_world(prefixes=[1]), "no list of names"),
+        (_world(arrivals={"per_s": 1e-300}), "per_s of at least 0.001"), (_world(prefixes=[1]), "no list of names"),
         (_world(prefixes=["a"]), "session_prefix has a position outside its axis of 1"),
         (lambda columns: columns["about"].update(world=3), "is no object"),
         (lambda columns: columns.pop("session_loss"), "sessions lack session_loss"),
         (_column("session_condition", 6), "session_condition has a position outside its axis of 6"),
-        (_column("session_site", -1), "session_site"),
-        (_column("session_at_s", np.nan), "session_at_s"),
-        (_column("session_at_s", 1e9), "session_at_s"),
-        (_column("session_at_s", 0.0), "in order of arrival"),
-        (_column("session_change_s", -1.0), "session_change_s"),
-        (_column("session_loss", 3.0), "loss above 1"),
+        (_column("session_site", -1), "session_site"), (_column("session_at_s", np.nan), "session_at_s"),
+        (_column("session_at_s", 1e9), "session_at_s"), (_column("session_at_s", 0.0), "in order of arrival"),
+        (_column("session_change_s", -1.0), "session_change_s"), (_column("session_loss", 3.0), "loss above 1"),
         (lambda columns: columns.update(session_loss=columns["session_loss"][:9]), "columns have 9 and 300 rows"),
         (lambda columns: columns.update(session_loss=columns["session_loss"].astype("U9")), "not of numbers"),
     ],
-)
+)  # fmt: skip
 def test_a_bad_file_says_what_is_wrong(change: Callable[[dict[str, Any]], None], words: str) -> None:
     data = changed(written(Brought(TENSOR, SESSIONS, ARRIVALS, Noise())), change)
     with pytest.raises(BadInput) as refused:
@@ -286,28 +279,22 @@ def test_steps_come_in_several_dresses(text: str) -> None:
 @pytest.mark.parametrize(
     ("read", "text", "message"),
     [
-        (traces.mahimahi, "", "a time in ms"),
-        (traces.mahimahi, "3\nx", "line 2"),
+        (traces.mahimahi, "", "a time in ms"), (traces.mahimahi, "3\nx", "line 2"),
         (traces.mahimahi, "3\n2", "line 2: the times .* never fall"),
         (traces.mahimahi, "0\n1\n" + "9" * 320, "line 3: .* at most"),
         (traces.mahimahi, "0\n1\n" + "9" * 5000, "line 3: .* at most"),
         (traces.mahimahi, "0\n1\n99999999999999", "line 3: .* at most 86400 s"),
         (traces.steps, f"[[0, 1], [1, {10**400}]]", "pair 2: two numbers"),
-        (traces.steps, '[[0, 1], {"1": 1, "2": 2}]', "pair 2: two numbers"),
-        (traces.steps, "[" * 100_000, "pairs"),
+        (traces.steps, '[[0, 1], {"1": 1, "2": 2}]', "pair 2: two numbers"), (traces.steps, "[" * 100_000, "pairs"),
         (traces.steps, "0 1\n1 1e308", "line 2: .* rate"),
         (traces.steps, "0 1\n1e15 1", "line 2: .* from the first time"),
-        (traces.steps, "0 1\ninf 1", "line 2: a time must be finite"),
-        (traces.mahimahi, "0\n0", "the last above 0"),
-        (traces.steps, "1 2", "at least two"),
-        (traces.steps, "1 2\n1 2", "must rise"),
-        (traces.steps, "1 2\n2 -1", "negative"),
-        (traces.steps, "1 2\nnan nan", "line 2: a time must be finite"),
-        (traces.steps, "1 2 3", "line 1"),
-        (traces.steps, "[[1, 2], [3]]", "pair 2: two numbers"),
+        (traces.steps, "0 1\ninf 1", "line 2: a time must be finite"), (traces.mahimahi, "0\n0", "the last above 0"),
+        (traces.steps, "1 2", "at least two"), (traces.steps, "1 2\n1 2", "must rise"),
+        (traces.steps, "1 2\n2 -1", "negative"), (traces.steps, "1 2\nnan nan", "line 2: a time must be finite"),
+        (traces.steps, "1 2 3", "line 1"), (traces.steps, "[[1, 2], [3]]", "pair 2: two numbers"),
         (traces.steps, "[[1, 2", "pairs"),
     ],
-)
+)  # fmt: skip
 def test_what_is_none_is_refused(read, text: str, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(BadInput, match=message):
         read(text)
@@ -353,15 +340,12 @@ def test_sessions_come_as_csv() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "lacks at_s"),
-        (HEADER, "no session"),
+        ("", "lacks at_s"), (HEADER, "no session"),
         (f"{HEADER},change_s\n1,p,news,900,20,0,3", "lacks bandwidth_kbps_after"),
         (f"{HEADER}\n1,p,moon,900,20,0", "no site 'moon'"),
         (f"{HEADER}\n1,p,news,x,20,0", "line 2: bandwidth_kbps is no number"),
-        (f"{HEADER}\n1,p,news,900,20", "line 2: loss is no number"),
-        (f"{HEADER}\n1,p,news,900,20,nan", "finite"),
-        (f"{HEADER}\n1,p,news,900,20,-1", "at least 0"),
-        (f"{HEADER}\n1,p,news,0,20,0", "above 0"),
+        (f"{HEADER}\n1,p,news,900,20", "line 2: loss is no number"), (f"{HEADER}\n1,p,news,900,20,nan", "finite"),
+        (f"{HEADER}\n1,p,news,900,20,-1", "at least 0"), (f"{HEADER}\n1,p,news,0,20,0", "above 0"),
         (f"{HEADER}\n1,p,news,900,20,1.5", "line 2: loss must be a share"),
         (f"{HEADER}\n1,p,news,1e308,20,0", "line 2: bandwidth must be"),
         (f"{HEADER}\n1,p,news,900,20,0\n1e9,p,news,900,20,0", "line 3: .* from the first time"),
@@ -370,7 +354,7 @@ def test_sessions_come_as_csv() -> None:
         (f'{HEADER}\n0,"p,news,900,20,0', "a quote left open"),
         (f"{HEADER}{AFTER}\n1,p,news,900,20,0,1e99,900,20,0", "line 2: change_s must be at most"),
     ],
-)
+)  # fmt: skip
 def test_csv_that_is_wrong_says_where(text: str, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         traces.csv_sessions(text, WIDE)
@@ -472,9 +456,7 @@ def test_a_round_trip_of_nothing_is_none(rtt_ms: float) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "line 1: no JSON"),
-        ("[" * 100_000, "line 1: no JSON"),
-        ("[1]", "line 1: no context"),
+        ("{", "line 1: no JSON"), ("[" * 100_000, "line 1: no JSON"), ("[1]", "line 1: no context"),
         ('{"schema":"configtron.context/1","at":1,"context":[1]}', "line 1: no context"),
         (line(0, "p", 5, loss=10**400), "line 1: no context: loss must be a finite number"),
         (line(0, "p", math.nan), "line 1: no context: rtt_ms must be a finite number"),
@@ -490,7 +472,7 @@ def test_a_round_trip_of_nothing_is_none(rtt_ms: float) -> None:
         ('{"schema":"configtron.context/1","at":1,"context":{"rtt_ms":5}}', "known at once"),
         ('{"schema":"configtron.watch/1"}', "known at once"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_context_is_named(text: str, says: str) -> None:
     with pytest.raises(BadInput, match=says):
         captured(clients_of(text, "x"), WIDE, 10, np.random.default_rng(1), "x")
