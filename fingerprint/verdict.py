@@ -88,4 +88,9 @@ def count_grade(agreeing: int) -> str:
 
 def number(observation: Observation) -> float:
     """Return the value as a number; 0 for a value that is none."""
-    return float(observation.value) if isinstance(observation.value, int | float) else 0.0
+    return as_number(observation.value)
+
+
+def as_number(value: Value | None) -> float:
+    """Return a value, or a detail, as a number; 0 for one that is none."""
+    return float(value) if isinstance(value, int | float) else 0.0
