@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from configtron.fingerprint.stream import handshake_of
-from configtron.fingerprint.verdict import AGREE_B, count_grade, no, over, seen, yes
+from configtron.fingerprint.verdict import AGREE_B, count_grade, no, shared, yes
 from configtron.model.nouns import ACK, RST, SYN, Observation, Packet, Trace, Value
 
 PROBES = ("icw", "rwin", "ecn", "delayed_ack", "idle")
@@ -91,8 +91,5 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
         return None
     split = [t for t in exact if t.value == "split"]
     same = split if len(split) >= AGREE_B or len(split) == len(exact) else [t for t in exact if t.value == "one"]
-    details: dict[str, Value] = {**dict(same[0].details), "agreeing": len(same)}
-    if len(same) < len(exact):
-        details |= seen(exact)
     grade = count_grade(len(same)) if len(same) == len(exact) else "B" if len(same) >= AGREE_B else "C"
-    return over("stack", every, same[0].value, grade, "", same[0].method, details=details)
+    return shared(every, exact, same, grade)

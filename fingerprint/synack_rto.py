@@ -25,7 +25,7 @@ from typing import NamedTuple
 from configtron.fingerprint.halfopen import HalfOpen, half_open
 from configtron.fingerprint.schedule import WHEEL, Schedule, copies, schedule_of, spans, whole
 from configtron.fingerprint.stream import DUPLICATE_GAP_S
-from configtron.fingerprint.verdict import AGREE_B, as_number, count_grade, no, over, seen, yes
+from configtron.fingerprint.verdict import AGREE_B, as_number, count_grade, no, over, seen, shared, yes
 from configtron.model.nouns import Observation, Trace, Value
 
 PROBES = ("rto",)
@@ -284,8 +284,7 @@ def across_end(trials: Mapping[str, Sequence[Observation]]) -> Observation | Non
         return None
     value = "reset" if any(t.value == "reset" for t in exact) else "silence"
     same = [t for t in exact if t.value == value]
-    details: dict[str, Value] = {"agreeing": len(same), **(seen(exact) if len(same) < len(exact) else {})}
-    return over("synack_end", every, value, count_grade(len(same)), "", same[0].method, details=details)
+    return shared(every, exact, same, count_grade(len(same)))
 
 
 def _trip(trial: Observation, trials: Mapping[str, Sequence[Observation]]) -> float | None:

@@ -7,7 +7,7 @@ of several.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from configtron.model.nouns import Observation, Trace, Value
 
@@ -74,6 +74,23 @@ def over(
     return Observation(
         knob, value, reason or None, unit, method, grade, "", (), tuple(trials), canonical(details or {})
     )
+
+
+def by_knob(trials: Iterable[Observation]) -> dict[str, list[Observation]]:
+    """Return readings by knob, in the order in which each knob came first."""
+    found: dict[str, list[Observation]] = {}
+    for trial in trials:
+        found.setdefault(trial.knob, []).append(trial)
+    return found
+
+
+def shared(
+    every: Sequence[Observation], exact: Sequence[Observation], same: Sequence[Observation], grade: str
+) -> Observation:
+    """Return the verdict that some of the exact readings share, with the details of the first of them."""
+    first, differ = same[0], seen(exact) if len(same) < len(exact) else {}
+    details = {**dict(first.details), "agreeing": len(same), **differ}
+    return over(first.knob, every, first.value, grade, first.unit, first.method, details=details)
 
 
 def seen(trials: Sequence[Observation]) -> dict[str, Value]:

@@ -14,7 +14,7 @@ import pytest
 
 from configtron.cli.outermost import run
 from configtron.db.store import Store
-from configtron.fingerprint.region_comparison import RegionDifference
+from configtron.fingerprint.diversity import RegionDifference
 from configtron.model.errors import DONE, NOTHING, USAGE
 from configtron.report.target_results import found_in
 from configtron.service.campaign.run_config import run_config
