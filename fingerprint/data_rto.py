@@ -164,13 +164,9 @@ def _least(trace: Trace, copies: Copies, trip_s: float) -> Observation:
     if copies.schedule.kind != "exponential":
         return no("min_rto", "unclear:one-repeat", trace, UNIT)
     timer_s = min(gap / waits(gap, copies.schedule.first_s) for gap in copies.schedule.gaps)
-    details: dict[str, Value] = {
-        "trip": round(trip_s, 6),
-        "timer": round(timer_s, 6),
-        "missed": copies.schedule.missed,
-        # whatever it is made of, no timer is shorter than its minimum
-        "at_most": round(timer_s, 6),
-    }
+    details: dict[str, Value] = {"trip": round(trip_s, 6), "missed": copies.schedule.missed}
+    # Whatever it is made of, no timer is shorter than its minimum.
+    details |= dict.fromkeys(("timer", "at_most"), round(timer_s, 6))
     hidden = timer_s < 3 * trip_s + _late_s(3 * trip_s) + SHOWS_SLACK_S
     return no("min_rto", LONG if hidden else ALONE, trace, UNIT, LESS, details)
 

@@ -108,14 +108,9 @@ RULES = (
     GradeRule(("http_version", "http_tls", "http_clear", "h2c"), agree, "ALPN, or an answer, came"),
     GradeRule(("h2_settings",), agree, "the first SETTINGS frame came",
               unlike=f"{COMMONEST}; lists that differ in GREASE alone agree", across=h2_settings.across),
-    GradeRule(
-        (
-            "h2_header_table_size", "h2_enable_push", "h2_max_concurrent_streams", "h2_initial_window_size",
-            "h2_max_frame_size", "h2_max_header_list_size", "h2_reserved", "h2_window_update",
-        ),  # fmt: skip
-        agree,
-        "the first SETTINGS frame came; `absent` is a value",
-    ),
+    GradeRule(("h2_header_table_size", "h2_enable_push", "h2_max_concurrent_streams", "h2_initial_window_size",
+               "h2_max_frame_size", "h2_max_header_list_size", "h2_reserved", "h2_window_update"),
+              agree, "the first SETTINGS frame came; `absent` is a value"),
     GradeRule(("h2_later_settings", "h2_goaway"), agree, "the frame, or the answer without it, came"),
     GradeRule(("tls_versions",), agree, "a ServerHello came", "a version was neither taken nor refused",
               "a version both taken and refused: C",

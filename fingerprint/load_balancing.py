@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from configtron.fingerprint.verdict import AGREE_B, by_knob, count_grade, number, over
+from configtron.fingerprint.verdict import AGREE_B, as_number, by_knob, count_grade, number, over
 from configtron.fingerprint.window_proofs import SUPPORTS
 from configtron.model.nouns import Observation, Value
 
@@ -199,7 +199,7 @@ def _windows(trials: Mapping[str, Sequence[Observation]]) -> dict[str, dict[Valu
 
 
 def _is_small(trial: Observation) -> bool:
-    return _detail(trial, "mss") < SMALL_MSS
+    return as_number(trial.detail("mss")) < SMALL_MSS
 
 
 def _split_windows(exact: Sequence[Observation], valued: Sequence[Observation]) -> dict[Value, list[Observation]]:
@@ -215,7 +215,7 @@ def _split_windows(exact: Sequence[Observation], valued: Sequence[Observation]) 
 
 def _repeats_two_windows(exact: Sequence[Observation]) -> bool:
     """Return whether runs of one segment size, not a small one, prove two windows twice each, thus by no accident."""
-    counts = Counter((_detail(t, "mss"), number(t)) for t in exact if not _is_small(t))
+    counts = Counter((as_number(t.detail("mss")), number(t)) for t in exact if not _is_small(t))
     twice = Counter(mss for (mss, _), times in counts.items() if times >= AGREE_B)
     return any(values > 1 for values in twice.values())
 
@@ -241,13 +241,9 @@ def _fits_bytes(exact: Sequence[Observation], valued: Sequence[Observation], ami
 
     Servers round it up or down, but always alike: the reading is less than a segment away.
     """
-    sizes = {_detail(t, "mss"): [s for s in valued if _detail(s, "mss") == _detail(t, "mss")] for t in exact}
-    if not all(_fits_segments([t for t in exact if t in alike], alike, amiss) for alike in sizes.values()):
+    sizes = {as_number(t.detail("mss")) for t in exact}
+    groups = [[t for t in valued if as_number(t.detail("mss")) == size] for size in sizes]
+    if not all(_fits_segments([t for t in exact if t in alike], alike, amiss) for alike in groups):
         return False
-    least = max(_detail(t, "bytes") - _detail(t, "mss") for t in valued)
-    return least < min(_detail(t, "bytes") + _detail(t, "mss") for t in exact)
-
-
-def _detail(trial: Observation, name: str) -> float:
-    value = trial.detail(name, 0)
-    return float(value) if isinstance(value, int | float) else 0.0
+    least = max(as_number(t.detail("bytes")) - as_number(t.detail("mss")) for t in valued)
+    return least < min(as_number(t.detail("bytes")) + as_number(t.detail("mss")) for t in exact)

@@ -54,12 +54,8 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     schedule = schedule_of(opening.gaps(trace.packets), opening.late)
     if opening.echo_rtt_s is not None:
         schedule, _ = whole(schedule, opening.arrival_s - opening.echo_rtt_s)
-    details: dict[str, Value] = {
-        "gaps": schedule.gaps,
-        "late": opening.late,
-        "arrival": round(opening.arrival_s, 6),
-        "missed": schedule.missed,
-    }
+    details: dict[str, Value] = {"gaps": schedule.gaps, "late": opening.late, "missed": schedule.missed}
+    details["arrival"] = round(opening.arrival_s, 6)
     if opening.echo_rtt_s is not None:
         details["rtt"] = round(opening.echo_rtt_s, 6)
     return (

@@ -23,15 +23,9 @@ PASSING = frozenset(
 
 
 def yes(
-    knob: str,
-    value: Value,
-    trace: Trace,
-    unit: str = "",
-    method: str = "",
-    grade: str = "C",
-    evidence: tuple[int, ...] = (),
-    details: Mapping[str, Value] | None = None,
-) -> Observation:
+    knob: str, value: Value, trace: Trace, unit: str = "", method: str = "", grade: str = "C",
+    evidence: tuple[int, ...] = (), details: Mapping[str, Value] | None = None,
+) -> Observation:  # fmt: skip
     """Return a value read from one trace; grade C (exact, once) or L (a lower bound)."""
     frames = tuple(sorted(set(evidence)))
     return Observation(knob, value, None, unit, method, grade, trace.id, frames, (), canonical(details or {}))
@@ -42,6 +36,13 @@ def no(
 ) -> Observation:
     """Return an observation without a value, and the reason."""
     return Observation(knob, None, reason, unit, method, "N", trace.id, (), (), canonical(details or {}))
+
+
+def ended(trace: Trace) -> str:
+    """Return the reason why nothing more came."""
+    if trace.session is not None and trace.session.error:
+        return trace.session.error
+    return trace.ending if trace.ending not in ("", "done") else "closed"
 
 
 def canonical(details: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:
@@ -61,15 +62,9 @@ def settled(
 
 
 def over(
-    knob: str,
-    trials: Sequence[Observation],
-    value: Value | None,
-    grade: str,
-    unit: str = "",
-    method: str = "",
-    reason: str = "",
-    details: Mapping[str, Value] | None = None,
-) -> Observation:
+    knob: str, trials: Sequence[Observation], value: Value | None, grade: str, unit: str = "", method: str = "",
+    reason: str = "", details: Mapping[str, Value] | None = None,
+) -> Observation:  # fmt: skip
     """Return a verdict that several trials show together and no single one: a value, or (None, grade N) the reason."""
     return Observation(
         knob, value, reason or None, unit, method, grade, "", (), tuple(trials), canonical(details or {})

@@ -118,8 +118,10 @@ class WindowEvidence:
     @property
     def retried(self) -> bool:
         """Return whether the handshake was repeated, so that the server may have begun with another window."""
-        opening, repeats = self.opening, self.opening.repeats(self.packets)
-        return self.initial and (bool(repeats) or len(opening.syns) > 1 or _synack_was_lost(self.flight, opening))
+        opening, repeats, flight = self.opening, self.opening.repeats(self.packets), self.flight
+        # The handshake took so much longer than the path that we heard the SYN-ACK's second copy.
+        lost = opening.rtt_s is not None and flight.sampled and opening.rtt_s - self.rtt_s > SYNACK_LOST_S
+        return self.initial and (bool(repeats) or len(opening.syns) > 1 or lost)
 
 
 class FreshData(NamedTuple):
@@ -159,16 +161,6 @@ def _response_ended(evidence: WindowEvidence) -> bool:
     return evidence.held.stop == "rst" or evidence.flight.fin_at_seq is not None
 
 
-def _server_paced(evidence: WindowEvidence) -> bool:
-    """Return whether the server sent on by itself, not because of our ACK."""
-    return not evidence.fresh.prompt
-
-
-def _probed(evidence: WindowEvidence) -> bool:
-    """Return whether a tail loss probe showed the edge, and our ACK brought fresh data."""
-    return evidence.fresh.follows and evidence.held.stop == "edge"
-
-
 def _before_timer(evidence: WindowEvidence) -> bool:
     """Return whether our ACK left before any timer of the server could fire, and brought fresh data.
 
@@ -176,24 +168,6 @@ def _before_timer(evidence: WindowEvidence) -> bool:
     """
     in_time = evidence.fresh.acked_s < max(TIMER_MIN_S, TIMER_RTTS * evidence.rtt_s)
     return evidence.fresh.follows and in_time and evidence.held.stop == "quiet"
-
-
-def _after_timer(evidence: WindowEvidence) -> bool:
-    """Return whether fresh data came, after a timer of the server may have fired.
-
-    After a timeout the window is one segment, and data written meanwhile waits for our ACK as well.
-    """
-    return evidence.fresh.follows
-
-
-def _exact_fit(evidence: WindowEvidence) -> bool:
-    """Return whether our ACK brought the end of the response, and no data."""
-    return evidence.fresh.came
-
-
-def _unverified(evidence: WindowEvidence) -> bool:
-    """Nothing fresh followed our ACK."""
-    return True
 
 
 def _no_round_trip(evidence: WindowEvidence) -> bool:
@@ -253,16 +227,6 @@ def _holes_in_small_writes(evidence: WindowEvidence) -> bool:
     return evidence.uneven_holes or evidence.whole > evidence.mss
 
 
-def _short_end(evidence: WindowEvidence) -> bool:
-    """Return whether a short write, and not the window, may have ended the flight."""
-    return not cut_into_full(evidence)
-
-
-def _short_capture(evidence: WindowEvidence) -> bool:
-    """Return the same of a stranger's connection, whose segments no trial at another size confirms."""
-    return evidence.captured and not cut_into_full(evidence)
-
-
 def _came_as_a_probe(evidence: WindowEvidence) -> bool:
     """Return whether the lone segment came when a tail loss probe does; else it is the server's next data."""
     flight, rtt_s = evidence.flight, evidence.rtt_s
@@ -305,11 +269,6 @@ def _client_spoke(evidence: WindowEvidence) -> bool:
             ours.append(segment.end)
     # A client whose SYN had another number than its data counts from below zero.
     return bool(heard) and max(ours, default=0) > max(heard)
-
-
-def _synack_was_lost(flight: Flight, opening: Handshake) -> bool:
-    """Return whether the handshake took so much longer than the path that we heard the SYN-ACK's second copy."""
-    return opening.rtt_s is not None and flight.sampled and opening.rtt_s - (flight.rtt_s or 0.0) > SYNACK_LOST_S
 
 
 def cut_into_full(evidence: WindowEvidence) -> bool:
@@ -389,12 +348,16 @@ class WindowTest(NamedTuple):
 # In order of precedence; the last one always holds.
 PROOFS = (
     WindowTest("response-ended", _response_ended, BOUND, again=False),
-    WindowTest("server-paced", _server_paced, BOUND, again=True),
-    WindowTest("edge", _probed, EXACT, again=False),
+    # The server sent on by itself, not because of our ACK.
+    WindowTest("server-paced", lambda one: not one.fresh.prompt, BOUND, again=True),
+    # A tail loss probe showed the edge, and our ACK brought fresh data.
+    WindowTest("edge", lambda one: one.fresh.follows and one.held.stop == "edge", EXACT, again=False),
     WindowTest("before-timer", _before_timer, EXACT, again=False),
-    WindowTest("after-timer", _after_timer, SUPPORT, again=True),
-    WindowTest("exact-fit", _exact_fit, BOUND, again=False),
-    WindowTest("unverified", _unverified, BOUND, again=True),
+    # After a timeout the window is one segment, and data written meanwhile waits for our ACK as well.
+    WindowTest("after-timer", lambda one: one.fresh.follows, SUPPORT, again=True),
+    # Our ACK brought the end of the response, and no data.
+    WindowTest("exact-fit", lambda one: one.fresh.came, BOUND, again=False),
+    WindowTest("unverified", lambda one: True, BOUND, again=True),
 )
 DOUBTS = (
     WindowTest("no-round-trip", _no_round_trip, SUPPORT, again=True),
@@ -404,8 +367,10 @@ DOUBTS = (
     WindowTest("uneven", _uneven, BOUND, again=True),
     WindowTest("holes-in-small-writes", _holes_in_small_writes, BOUND, again=True),
     WindowTest("client-data", _client_spoke, BOUND, again=False),
-    WindowTest("short-segment", _short_capture, BOUND, again=False),
-    WindowTest(SHORT_END, _short_end, SUPPORT, again=True),
+    # The same as the last, of a stranger's connection, whose segments no trial at another size confirms.
+    WindowTest("short-segment", lambda one: one.captured and not cut_into_full(one), BOUND, again=False),
+    # A short write, and not the window, may have ended the flight.
+    WindowTest(SHORT_END, lambda one: not cut_into_full(one), SUPPORT, again=True),
 )
 # Bounds that may support an exact run of the same number, and bounds that another trial may better.
 SUPPORTS = frozenset(row.name for row in (*PROOFS, *DOUBTS) if row.effect == SUPPORT)
