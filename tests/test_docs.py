@@ -205,12 +205,10 @@ def counts() -> set[str]:
 @pytest.mark.parametrize(
     ("heading", "names"),
     [
-        ("Connections", of_a_connection()),
-        ("Contexts", {*contexts_columns.ABOUT, *contexts_columns.CONTEXT}),
-        ("Outcomes", {*BY_NAME, *NAMES}),
-        ("Counts", counts()),
+        ("Connections", of_a_connection()), ("Contexts", {*contexts_columns.ABOUT, *contexts_columns.CONTEXT}),
+        ("Outcomes", {*BY_NAME, *NAMES}), ("Counts", counts()),
     ],
-)
+)  # fmt: skip
 def test_every_field_is_explained(heading: str, names: set[str]) -> None:
     (part,) = [part for part in FINGERPRINT.split("\n## ") if part.startswith(heading + "\n")]
     assert set(re.findall(r"^\| `([\w-]+)` \| ", part, re.M)) == names

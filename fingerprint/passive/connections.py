@@ -267,6 +267,13 @@ def leader(of: Column, index: Column, count: int) -> Column:
     return found
 
 
+def highest(of: Column, values: Column, count: int, missing: int) -> Column:
+    """Return each connection's largest value of these rows, and at least `missing`."""
+    found = np.full(count, missing, np.int64)
+    np.maximum.at(found, of, values)
+    return found
+
+
 def before(values: Column, of: Column, missing: int = NEVER) -> Column:
     """Return each row's predecessor's value within its connection; `missing` for the first."""
     found = np.empty_like(values)

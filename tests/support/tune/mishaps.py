@@ -73,16 +73,6 @@ def changes(driver: EbpfDriver, before: str) -> Found:
     found["outlives its process"] = driver.read() == WANTED
     found["nothing changed, same mark"] = driver.mark() == driver.mark()
     found |= foreign_hands(driver)
-    mark = driver.mark()
-    some = driver.apply(
-        Changes(prefixes={"10.0.0.0/8": "slow"}, dropped_prefixes=frozenset({"10.1.2.3/32", "9.9.9.9/32"}))
-    )
-    found["a change is read back"] = some.prefixes == {"10.0.0.0/8": "slow"}
-    found["dropped is gone"] = "10.1.2.3/32" not in driver.read().prefixes
-    found["our change, other mark"] = driver.mark() != mark
-    found["unknown profile"] = refused(driver, Changes(prefixes={"10.9.0.0/16": "absent"}))
-    found["profile in use"] = refused(driver, Changes(dropped_profiles=frozenset({"slow"})))
-    found["refused, unchanged"] = driver.read().prefixes.keys() == PREFIXES.keys() - {"10.1.2.3/32"}
     found |= larger(driver)
     driver.revert(before)
     driver.revert(before)
