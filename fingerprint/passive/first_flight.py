@@ -19,6 +19,8 @@ Fails as   no-handshake (without its SYN no flight is known to be the first), on
            A segment that its sender sent a round trip after the one before is none of the flight: it may be a probe.
            A server that goes on and never has more under way than its first flight, or after the ACKs less than they
            let out, is stopped by its send buffer, or writes so: no-growth, a bound.
+           A flight that ends where a TLS record ends (one that begins in its first segment) is as long as what the
+           server wrote: server-paced (`gathering.py`).
            On a path shorter than a millisecond an ACK and the server's own pace look the same: short-path, a bound.
 Differs    from counting segments before the client's first ACK: a capture at the client shows that ACK while half of
            the flight is still under way. Frames that offloading merged count as the segments they were. From taking

@@ -9,7 +9,8 @@ Method     A beacon is looked for in the whole line: an object, lists of them, a
            or without `t_done` are none. web-vitals: the metric asked for, the last value of each id; only of pages that
            came from a network (navigationType navigate or reload). HAR: onLoad of each page whose document, its first
            entry after redirects, a server answered by 200 or 304 over the network.
-Reads as   the fields of an outcome, as JSON Lines of outcomes have them; dates are when the load ended.
+Reads as   the fields of an outcome, as JSON Lines of outcomes have them; dates are when the load ended. Dropped: of an
+           archive all entries but documents', and sizes, since onLoad is the whole page's.
 Fails as   None and a counted reason; `BadInput` for a line that is no such beacon.
 Differs    from access logs: connecting and the last answer's way are in it.
 Source     boomerang, RT and BW plugins (t_done, u, rt.end, bw in bytes per second, lat); web-vitals Metric interface

@@ -8,6 +8,7 @@ Method     Our script sends JSON with "v": 1 (`beacon.js`); a body that is exact
            entry, which brings the token in its serverTiming.
 Stop when  one body is one load; nothing is kept.
 Reads as   times in ms from the start of the navigation; None where the browser conceals one (0).
+           Dropped: other timers, resources, errors and the sender's own variables, since the join needs none.
 Fails as   "unreadable", "other-metric", or a reason of `load_fault`.
 Differs    from `configtron/intake/imports/beacons.py`, which reads files of beacons without token and connection.
 Source     W3C Navigation Timing 2, Server Timing, Page Visibility 2; boomerang 1.815 (plugins RT, NavigationTiming);

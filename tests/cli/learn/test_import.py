@@ -219,7 +219,7 @@ def test_a_bad_page_of_an_archive_or_a_date_beyond_the_stores_years_costs_itself
     undated = [{**good, "id": "q", "startedDateTime": 5}, 7, {**good, "id": "r", "startedDateTime": "soon"}]
     pages = [good, *undated, {"pageTimings": {"onLoad": 9}}]
     entry = {"request": {"url": "https://shop.example/"}, "response": {"status": 200}}
-    entries = [7, *({"pageref": name, **entry} for name in "pqr")]
+    entries = [7, *({**entry, "pageref": name} for name in "pqr")]
     (tmp_path / "har").write_text(json.dumps({"log": {"pages": pages, "entries": entries}}))
     (tmp_path / "log").write_text(view(1_700_000_000.0, 0.5) + view(99_999_999_999.0, 0.5))
     for name, said in (

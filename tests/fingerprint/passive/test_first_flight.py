@@ -163,6 +163,18 @@ def test_what_the_window_did_not_end_is_a_bound(
     assert probed.grade == "L" or proof in ("", "repeated", "no-growth")
 
 
+@pytest.mark.parametrize(("last", "grade"), [(3 * FULL - 106, "L"), (3 * FULL - 105, "C")])
+def test_a_flight_that_ends_with_a_tls_record_is_a_bound(last: int, grade: str, tmp_path: Path) -> None:
+    """A server that writes three full segments by chance, and the rest as late as an ACK would let it out."""
+    conversation = talk(first(3), acked(3, AFTER), then(3, 4))
+    number = next(n for n, (_, frame) in enumerate(conversation.frames) if len(frame) > FULL)
+    records = b"".join(b"\x16\3\3" + size.to_bytes(2, "big") + bytes(size) for size in (90, 1, last))
+    at, frame = conversation.frames[number]
+    conversation.frames[number] = (at, frame[:-FULL] + records[:FULL])
+    found = verdicts(conversation, tmp_path)["icw"]
+    assert (found.value, found.grade) == (3, grade)
+
+
 @pytest.mark.parametrize("stamps", [True, False])
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 10, 16, 30, 64])
 def test_an_ack_clocked_flight_is_exact(count: int, stamps: bool, tmp_path: Path) -> None:
