@@ -129,8 +129,9 @@ def agent(folder: Path, line: str, *more: str) -> Iterator[None]:
             return driver.plan_state() is not None
         return False
 
-    with grouped(AGENT) as enter, child([*command, *more], signal.SIGINT, enter, stderr=log.open("ab")):
-        until(is_applied, lambda: f"no map in force: {log.read_text()[-2000:]}")
+    with grouped(AGENT) as enter, child([*command, *more], signal.SIGINT, enter, stderr=log.open("ab")) as one:
+        until(lambda: is_applied() or one.poll() is not None, log.read_text)
+        assert one.poll() is None, log.read_text()
         yield
 
 

@@ -41,7 +41,7 @@ BROWSERS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )  # fmt: skip
 CLASSES = tuple(dict.fromkeys(name for name, _ in RULES))
 
-# [vhost[:port] ]client[, proxy] identity user [time] "request" status size "referer" "agent"; quotes inside are escaped.
+# [vhost[:port] ]client[, proxy] identity user [time] "request" status size "referer" "agent"; quotes are escaped.
 LINE = re.compile(
     r'^(?:[^\s,]+ )?(?P<client>[0-9a-fA-F.:]+)(?:, *[^\s,]+)* \S+ [^\[]*\[[^\]]*\] "(?:[^"\\]|\\.)*" \d{3} \S+'
     r' "(?:[^"\\]|\\.)*" "(?P<agent>(?:[^"\\]|\\.)*)"'

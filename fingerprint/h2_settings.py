@@ -77,7 +77,7 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
         return _none(trace, "not-h2")
     frames = read_frames(b"".join(m.data for m in trace.messages if m.way == "in"))
     if not frames:
-        return _none(trace, "h2:no-settings")
+        return _none(trace, trace.ending if trace.ending.startswith("tls:") else "h2:no-settings")
     first, goaway = frames[0], _goaway(trace, frames)
     if first.kind == GOAWAY:
         found = _none(trace, f"h2:goaway-{int.from_bytes(first.body[4:8], 'big')}")

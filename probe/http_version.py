@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from configtron.fingerprint.head import HEAD_LIMIT_BYTES
+from configtron.fingerprint.head import HEAD_LIMIT_BYTES, final
 from configtron.model.nouns import Message, Session, Target
 from configtron.probe.h2_settings import PREFACE, SETTINGS_EMPTY
 from configtron.probe.script import OPEN_UNTIL_S, Open, Read, StreamScript, Write, get
@@ -33,7 +33,7 @@ def http_version(target: Target, agent: str, *, way: str = "tls", cookie: str = 
 
 
 def _head(until: float, needs: bytes) -> StreamScript:
-    """Read until the head is whole (or, for HTTP/2, until the first nine bytes: a frame header)."""
+    """Read until the final head is whole (or, for HTTP/2, until the first nine bytes: a frame header)."""
     got = b""
     while len(got) < HEAD_LIMIT_BYTES:
         message = yield Read(until)
@@ -43,6 +43,6 @@ def _head(until: float, needs: bytes) -> StreamScript:
         if not message.data:
             return "done" if got else "closed"
         got += message.data
-        if needs and needs in got or not needs and len(got) >= 9:
+        if needs and needs in final(got) or not needs and len(got) >= 9:
             return "done"
     return "done"

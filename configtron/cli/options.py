@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
+from configtron.cli.param_types import Finite, NamedPath
 from configtron.model.errors import BadInput
 
 Command = Callable[..., Any]
@@ -18,32 +18,10 @@ Decorator = Callable[[Command], Command]
 FORMATS = ("table", "jsonl", "csv")
 
 
-class NamedPath(click.Path):
-    """A path that has a name: the empty one would be the folder itself."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path; an empty name is refused."""
-        if not value:
-            self.fail("the name is empty", param, ctx)
-        return super().convert(value, param, ctx)
-
-
 FILE = NamedPath(path_type=Path, dir_okay=False)
 INPUT_FILE = NamedPath(path_type=Path, dir_okay=False, exists=True)
 
 
-class Finite(click.FloatRange):
-    """A range that contains neither infinity nor NaN."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Convert as `click.FloatRange`, and refuse what is not finite."""
-        number = float(super().convert(value, param, ctx))
-        if not isfinite(number):
-            self.fail(f"{value} is not a finite number", param, ctx)
-        return number
-
-
-# Longer than nothing.
 SPAN = Finite(min=0, min_open=True)
 
 

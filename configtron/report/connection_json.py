@@ -136,8 +136,8 @@ def _members(
     frame, started, size = numbers["frame"], numbers["started"], len(texts)
     in_file = [_member("file", name) for name in files]
     yield _by_value("captured_at", reports.places[rows].tolist(), _text_or_none)
-    yield _by_value("clock", numbers["clock"].tolist(), lambda clock: CLOCKS[clock] or None)
     yield _named("client", _objects(_side_members(reports, rows, numbers, 0), size))
+    yield _by_value("clock", numbers["clock"].tolist(), lambda clock: CLOCKS[clock] or None)
     yield _by_value("copies", numbers_of("copies", numbers["copies"]), lambda count: json_number(count or None))
     yield _by_value("duration", none_if_nan(reports.durations[rows]), _nine_digits)
     yield _by_value("ended", reports.endings[rows].tolist(), _as_it_is)

@@ -2,6 +2,8 @@
 """Packet blocks of a pcapng buffer, in columns: where its packets are, of which interface, when they were captured.
 
 Any byte order, any number of sections and interfaces, any resolution of time. The format itself is `model/pcapng.py`.
+Dropped: directions and link errors (epb_flags), since addresses show the side and Linux captures no broken frame;
+hashes, packet and queue numbers, verdicts.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from configtron.fingerprint.passive.columns import Column
 from configtron.model.pcapng import OLD_PACKET, PACKET, SECTION, SIMPLE, Interface, Section
 
 PACKETS = frozenset((OLD_PACKET, SIMPLE, PACKET))
+# epb_dropcount: packets lost between this one and the one before.
+DROPS = 4
 # Bytes of a block at most; a longer one means a broken file.
 BLOCK_MOST = 1 << 23
 # No machine has so many; the obsolete packet block could not even name more.
@@ -86,10 +90,12 @@ def fields(data: bytearray, walked: PacketWalk, section: Section, counts: Counte
     windows = np.ndarray((len(data) - 28 + 1,), "V28", data, 0, (1,))
     words = windows[begin].view(f"{section.order}u4").reshape(len(begin), 7).astype(np.int64)
     simple, old = kinds == SIMPLE, kinds == OLD_PACKET
-    interface = words[:, 2].copy()
+    interface, drops = words[:, 2].copy(), np.zeros(len(begin), np.int64)
     if old.any():
-        # The obsolete block has 16 bits for the interface, then 16 for drops.
-        interface[old] = interface[old] >> 16 if section.order == ">" else interface[old] & 0xFFFF
+        # The obsolete block has 16 bits for the interface, then 16 for drops (all set: not known).
+        two = (words[old, 2] >> 16, words[old, 2] & 0xFFFF)
+        interface[old], drops[old] = two if section.order == ">" else two[::-1]
+        drops[drops == 0xFFFF] = 0
     interface[simple] = 0
     stamps = (words[:, 3].astype(np.uint64) << np.uint64(32)) | words[:, 4].astype(np.uint64)
     start = begin + np.where(simple, 12, 28)
@@ -102,6 +108,12 @@ def fields(data: bytearray, walked: PacketWalk, section: Section, counts: Counte
         kept[simple] = np.minimum(np.minimum(length[simple], snap or length[simple]), room)
     fits = kept <= words[:, 1] - np.where(simple, 16, 32)
     counts["malformed-record"] += int(np.count_nonzero(~fits))
+    named = np.flatnonzero(fits & (kinds == PACKET))
+    lost = int(drops.sum()) + _dropped(
+        data, (start + kept + -kept % 4)[named], (begin + words[:, 1] - 4)[named], section
+    )
+    section.dropped += lost
+    counts["dropped-by-capture"] += lost
     counts["unknown-interface"] += int(np.count_nonzero(fits & ~known))
     at, link = np.zeros(len(begin), np.int64), np.zeros(len(begin), np.int64)
     # Only the interfaces that these blocks name: a file may have as many interfaces as packets.
@@ -114,6 +126,21 @@ def fields(data: bytearray, walked: PacketWalk, section: Section, counts: Counte
     link[~(fits & known)] = UNREADABLE
     kept[~fits] = 0
     return Fields(start, kept, length, at, link)
+
+
+def _dropped(data: bytearray, at: Column, end: Column, section: Section) -> int:
+    """Return the sum of epb_dropcount among the options from these places to these ends."""
+    pairs = np.ndarray((len(data) - 11,), [("code", f"{section.order}u2"), ("size", f"{section.order}u2"),
+                                           ("value", f"{section.order}u8")], data, 0, (1,))  # fmt: skip
+    lost = 0
+    while len(rows := np.flatnonzero(at + 4 <= end)):
+        at, end = at[rows], end[rows]
+        found = pairs[at]
+        counted = (found["code"] == DROPS) & (found["size"] == 8) & (at + 12 <= end)
+        lost += int(np.minimum(found["value"][counted], np.uint64(BLOCK_MOST)).sum())
+        size = found["size"].astype(np.int64)
+        at = np.where(found["code"] == 0, end, at + 4 + size + -size % 4)
+    return lost
 
 
 # The link type of a record without one.

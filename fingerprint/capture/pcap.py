@@ -5,7 +5,8 @@ Each record has its length in its header, so a reader has to walk from record to
 parts, and all parts are walked together, one record of each at a time. Where the first record of a part begins is
 guessed. A part counts only if the walk of the part before it ended exactly there, so a wrong guess costs time and
 nothing else: from there on, records are walked one by one. The other fields of the headers are read afterwards, for all
-records together.
+records together. Dropped: zone and accuracy, since all programs write 0; the snap length, since records have their own;
+the length of a frame check sequence, since IP says where a packet ends.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ MAGICS = {
 # A record whose header has other fields behind (patched libpcap of old); no program has written them for long.
 MODIFIED = frozenset((0xA1B2CD34, 0x34CDB2A1))
 HEADER, RECORD = 24, 16
+# 2.4 in either byte order. Older ones have a record's two lengths the other way round, some files of them.
+VERSION = {"<": b"\2\0\4\0", ">": b"\0\2\0\4"}
 # Place of the number of captured bytes in a record's header.
 LENGTH_AT = 8
 # Size of a part: some 80 records of full size, or 500 short ones. Larger parts need fewer guesses, but more steps,
@@ -49,11 +52,13 @@ class Header(NamedTuple):
 
 
 def header_of(data: bytes) -> Header | None:
-    """Return the header that these bytes open with; None if they are no pcap."""
+    """Return the header that these bytes open with; None if they are no pcap 2.4."""
     known = MAGICS.get(int.from_bytes(data[:4], "little"))
     if known is None or len(data) < HEADER:
         return None
     order, unit_ns = known
+    if data[4:8] != VERSION[order]:
+        return None
     return Header(order, unit_ns, int.from_bytes(data[20:24], "little" if order == "<" else "big") & LINK_MASK)
 
 

@@ -63,8 +63,8 @@ def _alone(rows: Rows, copies: Column, earlier: Column, later: Column) -> Column
     """Return whether the other side sent nothing between these rows that is no copy."""
     theirs = [np.cumsum((rows.side != side) & ~copies) for side in (0, 1)]
     none, ones = (sent[later] == sent[earlier] for sent in theirs)
-    free: Column = np.where(rows.side[later] == 1, ones, none)
-    return free
+    alone: Column = np.where(rows.side[later] == 1, ones, none)
+    return alone
 
 
 def _alike(rows: Rows, of: Column) -> tuple[Column, Column]:

@@ -155,8 +155,9 @@ def _summarise_part(found: Connections, *, trips: bool) -> ConnectionSummary:
     timeless = columns["clock"] > 0
     ways = [found.way(0), found.way(1)]
     opening = _opening(found, columns)
-    for name in ("rtt", "rtt_server", "rtt_client"):
-        columns[name][timeless] = ABSENT
+    # No round trip is 0: the clock is too coarse to show it.
+    for name in ("rtt_server", "rtt_client", "rtt"):
+        columns[name][timeless | (columns["rtt"] == 0)] = ABSENT
     for number, side in enumerate(SIDES):
         _side(found, ways[number], opening[number], number, side, columns)
     whole = found.opened.all(axis=1) & (columns["options_cut"] == 0)

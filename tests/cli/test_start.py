@@ -20,7 +20,9 @@ from tests.support.children import default_signals
 from tests.support.waiting import PATIENCE_S
 
 # Each of them costs more than `--version` may.
-HEAVY = "scapy numpy rich dns cryptography ssl asyncio sqlite3 publicsuffixlist idna importlib.metadata".split()
+HEAVY = (
+    "scapy numpy rich dns cryptography ssl asyncio sqlite3 publicsuffixlist idna importlib.metadata h2 hyperframe jsonschema"
+).split()
 
 
 def loaded(words: list[str]) -> set[str]:

@@ -129,14 +129,22 @@ def test_what_the_rfc_forbids_is_reported_and_marked() -> None:
 
 BLOCK = Encoder().encode([(":status", "301"), ("server", "edge"), ("location", "/a"), ("cf-ray", "8a1-FRA")])
 DETAILS = [301, "edge", "/a", "fra"]
+# The final answer's block names fields by the table that the interim one's has filled.
+TABLE = Encoder()
+EARLY = frame(
+    1, TABLE.encode([(":status", "103"), ("link", "</a.css>"), ("server", "edge"), ("location", "/a")]), flags=4
+)
+LATER = TABLE.encode([(":status", "301"), ("server", "edge"), ("location", "/a"), ("cf-ray", "8a1-FRA")])
 
 
 @pytest.mark.parametrize(("head", "details"), [
     (frame(1, BLOCK, flags=4), DETAILS),
     (frame(1, b"\x02" + bytes(5) + BLOCK + bytes(2), flags=0x2C), DETAILS),
     (frame(1, BLOCK[:9]) + frame(9, BLOCK[9:], flags=4), DETAILS),
+    (EARLY + frame(1, LATER, flags=4), DETAILS),
+    (EARLY, [None] * 4),
     (frame(1, b"\xff\xff\xff\xff\xff\xff", flags=4), [None] * 4),
-], ids=["plain", "padded", "split", "broken"])  # fmt: skip
+], ids=["plain", "padded", "split", "interim", "interim-alone", "broken"])  # fmt: skip
 def test_an_answers_head_says_who_answered(head: bytes, details: list[object]) -> None:
     found = seen(settings() + head)["h2_settings"]
     assert [found.detail(name) for name in ("status", "server", "location", "place")] == details and found.value == ()

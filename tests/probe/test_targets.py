@@ -56,6 +56,9 @@ def lines(*words: str) -> list[Source]:
         ('192.0.2.7,,"a, b"', Target("192.0.2.7", "192.0.2.7", tag="a, b")),
         ("192.0.2.7,,,81", Target("192.0.2.7", "192.0.2.7", 81)),
         ("localhost", Target("localhost")),
+        ("192.0.2.7,,tag#1,8443", Target("192.0.2.7", "192.0.2.7", 8443, tag="tag#1")),
+        ("\t192.0.2.7,example.com,#2,81 # the second", Target("example.com", "192.0.2.7", 81, tag="#2")),
+        ("https://example.com/a#b", Target("example.com", "", 443, "/a")),
     ],
 )
 def test_forms_of_a_target(text: str, target: Target) -> None:
@@ -238,10 +241,13 @@ def test_what_is_blocked_and_why(blocklist: Blocklist, word: str, why: str) -> N
         assert blocklist.address(word) == why
 
 
-@pytest.mark.parametrize("line", ["300.1.1.1", "1.2.3.4/40", "a b", "::g", "-"])
+@pytest.mark.parametrize(
+    "line", ["300.1.1.1", "1.2.3.4/40", "a b", "::g", "-", "a.example", "*.b.example", "localhost"]
+)
 def test_bad_lines_of_a_blocklist_say_where(line: str) -> None:
+    """A name is bad in an allowlist alone, which would not allow it."""
     with pytest.raises(BadInput, match="^b.txt:2: "):
-        Blocklist([Source("b.txt", f"\n{line}")])
+        Blocklist(allowed=[Source("b.txt", f"\n{line}")])
 
 
 TWO = """

@@ -45,4 +45,4 @@ def segment(client: int, way: int, flags: int, options: bytes) -> bytes:
 def capture(openings: list[int]) -> bytes:
     """Return a capture of these `OPENINGS`, a client each, a second between segments."""
     steps = [(client, step) for client, opening in enumerate(openings) for step in OPENINGS[opening]]
-    return write.pcap([(10**9 * at, segment(client, *step)) for at, (client, step) in enumerate(steps)], nano=True)
+    return write.pcap([(10**9 * at, segment(client, *step)) for at, (client, step) in enumerate(steps, 1)], nano=True)

@@ -110,6 +110,20 @@ def test_several_ways_and_gateways_of_the_other_family_are_repeated(hosts: Hosts
     assert driver.read().prefixes == prefixes and driver.follow() == 0
 
 
+@pytest.mark.parametrize("ranks", [("low", "high"), ("high", "low"), ("medium", "high"), ("low", "medium")])
+def test_of_routes_of_one_metric_the_routers_preferred_one_is_covered(
+    hosts: Hosts, driver: RouteDriver, ranks: tuple[str, str]
+) -> None:
+    ip(hosts, "link add audit9 up type veth peer name audit8")
+    ip(hosts, "link set audit8 up")
+    for device, rank in zip(("audit9", "vs"), ranks, strict=True):
+        ip(hosts, f"-6 route append fd77::/32 dev {device} pref {rank}")
+    asked = ["ip", "-n", hosts.server, "-6", "route", "get", "fd77::1"]
+    led = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split(" dev ")[1].split()[0]
+    driver.apply(Changes(BOTH, {"fd77::/32": "fast"}))
+    assert f"fd77::/32 dev {led} " in ours(hosts, 6)
+
+
 @pytest.mark.parametrize(
     "words",
     [

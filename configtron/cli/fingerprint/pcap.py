@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from configtron.cli.options import INPUT_FILE, NamedPath, form_options
+from configtron.cli.options import INPUT_FILE, form_options
 from configtron.cli.output import say
+from configtron.cli.param_types import NamedPath
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, PARTIAL
 from configtron.model.packages import missing

@@ -11,7 +11,6 @@ import click
 
 from configtron.cli.options import (
     INPUT_FILE,
-    Finite,
     format_option,
     output_option,
     places_option,
@@ -19,6 +18,7 @@ from configtron.cli.options import (
     with_options,
 )
 from configtron.cli.output import say
+from configtron.cli.param_types import Finite
 from configtron.cli.probe.names import interface_name
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import ports_option

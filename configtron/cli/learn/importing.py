@@ -7,8 +7,9 @@ from typing import Any, BinaryIO
 
 import click
 
-from configtron.cli.options import SPAN, Finite, places_option
+from configtron.cli.options import SPAN, places_option
 from configtron.cli.output import event_lines, say
+from configtron.cli.param_types import Finite
 from configtron.cli.settings import settings
 from configtron.model.choices import OUTCOME_SOURCES
 from configtron.model.errors import DONE, NOTHING, PARTIAL, BadInput

@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from configtron.cli.lazy import LazyGroup
-from configtron.cli.options import NamedPath, form_options
+from configtron.cli.options import form_options
 from configtron.cli.output import LEARNING, event_lines, rows_to, write_rows
+from configtron.cli.param_types import NamedPath
 
 
 @click.group(cls=LazyGroup)

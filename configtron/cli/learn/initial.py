@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from configtron.cli.lazy import LazyGroup
-from configtron.cli.options import INPUT_FILE, Finite, form_options, places_option
+from configtron.cli.options import INPUT_FILE, form_options, places_option
 from configtron.cli.output import LEARNING, say, write_rows
+from configtron.cli.param_types import Finite
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from configtron.cli.options import FILE, NamedPath, form_options, not_empty
+from configtron.cli.options import FILE, form_options, not_empty
 from configtron.cli.output import progress_bar, say
+from configtron.cli.param_types import NamedPath
 from configtron.cli.settings import settings
 from configtron.linux.signals import terminated
 from configtron.model.errors import INTERRUPTED

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from configtron.cli.completing import learned
-from configtron.cli.options import Command, Decorator, NamedPath, with_options
+from configtron.cli.options import Command, Decorator, with_options
+from configtron.cli.param_types import NamedPath
 from configtron.cli.settings import settings
 from configtron.model.errors import BadInput
 

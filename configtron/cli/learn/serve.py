@@ -10,8 +10,9 @@ import click
 from configtron.cli.advanced import LongCommand
 from configtron.cli.completing import drivers, either
 from configtron.cli.learn.options import stage_options
-from configtron.cli.options import Finite, budget_option, seed_option, span_option, with_options
+from configtron.cli.options import budget_option, seed_option, span_option, with_options
 from configtron.cli.output import say
+from configtron.cli.param_types import Finite
 from configtron.cli.settings import settings
 from configtron.cli.tune.options import beacons_option, guard_options, log_options, ports_option
 from configtron.linux.signals import asked_to_stop

@@ -10,8 +10,9 @@ import click
 
 from configtron.cli import completing
 from configtron.cli.doctor import show_checks
-from configtron.cli.options import FILE, Finite, form_options
+from configtron.cli.options import FILE, form_options
 from configtron.cli.output import event_lines, say
+from configtron.cli.param_types import Finite
 from configtron.cli.probe.names import test_names
 from configtron.model.choices import PROFILES, TESTS
 from configtron.report.files import opened

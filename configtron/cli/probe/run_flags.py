@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from configtron.cli.completing import runs
-from configtron.cli.options import FILE, Decorator, Finite, NamedPath, not_empty, output_option, with_options
+from configtron.cli.options import FILE, Decorator, not_empty, output_option, with_options
+from configtron.cli.param_types import Finite, NamedPath
 from configtron.cli.probe import names
 from configtron.model.choices import BACKENDS, PROFILES, TESTS
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from configtron.cli.completing import measured, runs
-from configtron.cli.options import INPUT_FILE, NamedPath, check_alone, form_options, format_option, output_option
+from configtron.cli.options import INPUT_FILE, check_alone, form_options, format_option, output_option
 from configtron.cli.output import event_lines, say
+from configtron.cli.param_types import NamedPath
 from configtron.cli.probe.names import known_knob, run_number
 from configtron.cli.settings import settings
 from configtron.model.errors import CONDITION, DONE, NOTHING

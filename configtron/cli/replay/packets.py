@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from configtron.cli.completing import runs
-from configtron.cli.options import NamedPath, form_options
+from configtron.cli.options import form_options
 from configtron.cli.output import say
+from configtron.cli.param_types import NamedPath
 from configtron.cli.probe.names import run_number
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, BadInput

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from configtron.cli.completing import policies
-from configtron.cli.options import Finite, NamedPath, budget_option, seed_option, spelt, typed, with_options
+from configtron.cli.options import budget_option, seed_option, spelt, typed, with_options
+from configtron.cli.param_types import Finite, NamedPath
 from configtron.model.errors import BadInput
 
 # A replay without --sessions: 250 sessions for each of 20 classes x 12 sites.

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from configtron.cli.options import NamedPath, format_option, not_empty, with_options
+from configtron.cli.options import format_option, not_empty, with_options
+from configtron.cli.param_types import NamedPath
 from configtron.model.choices import NEEDS
 
 # The options that are taken by a study of claims, by a study of simulated sessions, with --resume, and with --list.

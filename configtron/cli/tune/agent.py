@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from configtron.cli.options import NamedPath
 from configtron.cli.output import say
+from configtron.cli.param_types import NamedPath
 from configtron.cli.tune.options import log_options
 from configtron.cli.tune.resolved import lease_options
 from configtron.linux.signals import asked_to_stop

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from configtron.cli.options import INPUT_FILE, Finite, form_options, format_option, output_option, span_option
+from configtron.cli.options import INPUT_FILE, form_options, format_option, output_option, span_option
 from configtron.cli.output import rows_to, say, warn
+from configtron.cli.param_types import Finite
 from configtron.cli.tune.options import policy_options, where_options
 from configtron.cli.tune.resolved import lease_options, place, show_notice
 from configtron.linux.signals import asked_to_stop

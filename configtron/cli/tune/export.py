@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from configtron.cli.options import NamedPath, output_option
+from configtron.cli.options import output_option
 from configtron.cli.output import say
+from configtron.cli.param_types import NamedPath
 from configtron.cli.settings import hint
 from configtron.cli.tune.options import where_options
 from configtron.cli.tune.resolved import lease_options

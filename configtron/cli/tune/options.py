@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from configtron.cli.completing import drivers
-from configtron.cli.options import Decorator, Finite, NamedPath, with_options
+from configtron.cli.options import Decorator, with_options
+from configtron.cli.param_types import Finite, NamedPath
 from configtron.cli.probe.names import interface_name
 from configtron.model.choices import MAX_PREFIXES
 

@@ -12,9 +12,10 @@ Method     A format of text is a row of named parts (`FORMS`): the combined form
            the begin. Epochs have the unit that their size shows (`outcome_formats.EPOCHS`).
            The client is the first public address of the address field; where that holds none, the first public one
            of X-Forwarded-For, whose first is taken where none is public. A request in absolute form names its site.
+           Dropped: bytes, protocol, upstream, since the time to the answer's end has them in it; other headers.
 Reads as   a `Hit`: begin and end in seconds since the epoch. `fine`: both are known to a millisecond, not to a second.
-Fails as   a counted reason for a line that is good and no load (no request in it, aborted); `BadInput` for a line of
-           no such format, with the part at which it differs.
+Fails as   a counted reason for a line that is good and no load (no request in it, aborted, for which nobody waited:
+           Sec-Purpose); `BadInput` for a line of no such format, with the part at which it differs.
 Differs    from `fingerprint/device.py`, which reads the same lines for the User-Agent alone.
 Source     nginx ngx_http_log_module; Apache mod_log_config; HAProxy configuration manual 8.2.3, 8.4; Envoy access
            logging (default format); Traefik access logs (JSON fields); Caddy's log directive; RFC 9112 3.2 (targets)
@@ -74,6 +75,7 @@ FIELDS = {field: names.split() for field, names in {
     "agent": "http_user_agent user_agent request_user_agent useragent agent ua",
     "begin": "begin_ms start_time startutc accept_date", "end": "msec time_iso8601 time_local",
     "time": "@timestamp timestamp time date ts", "dest": "dest http_sec_fetch_dest",
+    "purpose": "http_sec_purpose sec_purpose request_sec_purpose purpose http_purpose http_x_purpose http_x_moz",
     **{name: name for name in ("tcpinfo_rtt", "tcpinfo_rttvar", "profile", "propensity")},
 }.items()}  # fmt: skip
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -142,13 +144,12 @@ class Parser:
             return "no request in it"
         address, beside = client_of(given.get("address", ""), given.get("forwarded", ""))
         host, path = _target(words[0], words[1], given.get("host", beside))
-        status, sign, seconds = given.get("status", ""), "", 0.0
-        if timed:
-            sign, seconds = self._seconds(took, unit)
+        status = given.get("status", "")
+        sign, seconds = self._seconds(took, unit) if timed else ("", 0.0)
         if sign == "-" or not status.isdigit() or status == "0" or given.get("flags", "")[:2].strip("-"):
             return "aborted"
-        if sign:
-            return "logged before its end"
+        if sign or given.get("purpose", "").startswith("pre"):
+            return "logged before its end" if sign else "fetched ahead of a visit"
         begin, end = given.get("begin"), given.get("end")
         dated_s, fine = self._instant(begin or end or given.get("time", ""))
         begins = begin or not end and (self._apache or unit > 0 or took.endswith("s"))

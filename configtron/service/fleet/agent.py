@@ -76,8 +76,6 @@ STANDING_S = 1.0
 GARBAGE = 10_000, 20, 1_000
 # Values of a knob, and letters of a value, that a hello has room for (`configtron/fleet/messages.py`).
 MOST_VALUES = 64
-# Errors of a start that do not pass: no right to become the user, a user that has no number here.
-NEVER = frozenset((errno.EPERM, errno.EACCES, errno.EINVAL))
 # The user that the network process becomes where the agent is root.
 USER = "configtron-agent"
 
@@ -212,15 +210,18 @@ def _started(restarts: Restarts, options: AgentOptions, identity: tuple[int, int
              driver: Driver, reading: PageReading | None) -> _Network | None:  # fmt: skip
     """Return the network process; None: there are no descriptors, or there is no memory, for one.
 
-    Errors: `Missing` where this process may not become the user, or that user may not run the program.
+    Errors: `Missing` for what does not pass: this process may not become the user, or the user not run the program.
     """
     try:
         return _start(options, identity, applier, driver, reading)
     except OSError as error:
-        if error.errno in NEVER:
+        if error.errno == errno.EACCES:
+            raise Missing(f"user {options.user!r} may not run {sys.executable}: {error.strerror}; let it read and"
+                          " execute that file, and enter its folders") from error  # fmt: skip
+        if error.errno in (errno.EPERM, errno.EINVAL):
             raise Missing(f"the network process cannot become user {options.user!r}: {error.strerror}; give the agent"
-                          " CAP_SETUID and CAP_SETGID (in a user namespace: map the user and its group, and allow"
-                          f" setgroups), and let the user run {sys.executable}") from error  # fmt: skip
+                          " CAP_SETUID and CAP_SETGID; in a user namespace also map the user and its group, and allow"
+                          " setgroups") from error  # fmt: skip
         log.warning("the agent's network process cannot be started: %s; the map in force stays, and it is tried again"
                     " in %g s", error.strerror, restarts.ended(time.monotonic()))  # fmt: skip
         return None

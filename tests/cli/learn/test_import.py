@@ -208,10 +208,11 @@ def test_what_the_kernel_knows_is_imported_in_both_forms(typed: Typed, tmp_path:
 
 def test_a_bad_page_of_an_archive_or_a_date_beyond_the_stores_years_costs_itself(typed: Typed, tmp_path: Path) -> None:
     good = {"id": "p", "startedDateTime": "2023-11-14T22:13:20Z", "pageTimings": {"onLoad": 500}}
-    undated = [{**good, "startedDateTime": 5}, 7, {**good, "startedDateTime": "soon"}]
+    undated = [{**good, "id": "q", "startedDateTime": 5}, 7, {**good, "id": "r", "startedDateTime": "soon"}]
     pages = [good, *undated, {"pageTimings": {"onLoad": 9}}]
-    entry = {"pageref": "p", "request": {"url": "https://shop.example/"}, "response": {"status": 200}}
-    (tmp_path / "har").write_text(json.dumps({"log": {"pages": pages, "entries": [7, entry]}}))
+    entry = {"request": {"url": "https://shop.example/"}, "response": {"status": 200}}
+    entries = [7, *({**entry, "pageref": name} for name in "pqr")]
+    (tmp_path / "har").write_text(json.dumps({"log": {"pages": pages, "entries": entries}}))
     (tmp_path / "log").write_text(view(1_700_000_000.0, 0.5) + view(99_999_999_999.0, 0.5))
     for name, said in (
         ("har", ("har, page 2: ", "har, page 3: ", "har, page 4: 'soon' is no date", "4 of 5 pages are bad")),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from configtron.model.errors import DONE, NOTHING
 from tests.cli.learn.test_import_logs import reported
+from tests.support.children import child
 from tests.support.headless import HeadlessPage
 from tests.support.learn_command import Typed
 from tests.support.loopback import free_endpoint
@@ -71,9 +73,8 @@ def site(tmp_path: Path) -> Iterator[str]:
     for name, how in (("get", ("GET", "true")), ("post", ("POST", "true")), ("auto", ("AUTO", "false"))):
         (tmp_path / f"{name}.html").write_text(PAGE % how)
     (tmp_path / "kept.html").write_text("<!doctype html><title>kept</title>")
-    with subprocess.Popen(["nginx", "-c", tmp_path / "nginx.conf"]) as server:
+    with child(["nginx", "-c", str(tmp_path / "nginx.conf")], signal.SIGTERM):
         yield f"http://{host}"
-        server.terminate()
 
 
 @pytest.mark.slow

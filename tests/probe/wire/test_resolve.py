@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import dns.exception
 import dns.flags
@@ -17,8 +18,11 @@ import pytest
 
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput
-from configtron.model.nouns import Vantage
+from configtron.model.nouns import Target, Vantage
+from configtron.probe.blocklist import Blocklist
 from configtron.probe.target_session import Answer
+from configtron.probe.targets import Source
+from configtron.probe.wire.addressing import Addresses
 from configtron.probe.wire.resolve import _ask_all, asker, reason_of, resolve
 from tests.support.namespaces import throwaway
 
@@ -76,7 +80,7 @@ def test_names_become_addresses_or_reasons(vantage: Vantage) -> None:
     home = os.stat("/proc/thread-self/ns/net").st_ino
     wanted = {
         "two.example": Answer(("192.0.2.3", "192.0.2.20")),
-        "alias.example": Answer(("192.0.2.9",)),
+        "alias.example": Answer(("192.0.2.9",), aliases=("real.example.",)),
         "none.example": Answer((), "dns:nxdomain"),
         "broken.example": Answer((), "dns:servfail"),
         "no.example": Answer((), "dns:refused"),
@@ -86,6 +90,18 @@ def test_names_become_addresses_or_reasons(vantage: Vantage) -> None:
     assert resolve(list(wanted), vantage) == wanted == resolve(list(wanted), vantage)
     assert resolve(["two.example"], vantage, version=6)["two.example"].reason == "dns:no-address"
     assert os.stat("/proc/thread-self/ns/net").st_ino == home, "the thread did not come home"
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("blocked", "ending"), [
+    ("real.example", "blocked"), ("*.real.example", "blocked"), ("192.0.2.9", "blocked"), ("other.example", "done"),
+])  # fmt: skip
+def test_an_alias_does_not_lead_around_the_blocklist(vantage: Vantage, blocked: str, ending: str) -> None:
+    blocklist = Blocklist([Source("opt-out", blocked)], special=False)
+    addresses = Addresses([replace(vantage, source_address="127.0.0.1")], (4,), blocklist)
+    (window,) = (one for one in addresses.windows(iter([(0, Target("alias.example"))]), {}, 0) if one is not None)
+    addresses.close()
+    assert window[0].result is not None and window[0].result.ending == ending
 
 
 @pytest.mark.root

@@ -10,7 +10,7 @@ import threading
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -289,12 +289,8 @@ def test_address_in_use_may_be_free_later(tmp_path: Path) -> None:
     """The unit starts the manager again after it, and not after an error that lasts: exit codes 4 and 2."""
     keys = curve_pair(tmp_path)
     endpoint = free_endpoint()
-    sockets = ManagerSockets(endpoint, keys, {})
-    try:
-        with pytest.raises(Busy, match="another manager runs there"):
-            ManagerSockets(endpoint, keys, {})
-    finally:
-        sockets.close()
+    with closing(ManagerSockets(endpoint, keys, {})), pytest.raises(Busy, match="another manager runs there"):
+        ManagerSockets(endpoint, keys, {})
     assert (Busy.code, BadInput.code) == (4, 2)
 
 
@@ -327,13 +323,11 @@ def test_default_address_is_for_both_families(tmp_path: Path) -> None:
         pytest.skip("this host has no IPv6")
     assert ManagerOptions(tmp_path, tmp_path).endpoint == "tcp://*:5560"
     sockets, port = bound_anywhere(curve_pair(tmp_path))
-    try:
+    with closing(sockets):
         for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
             with socket.socket(family) as client:
                 client.settimeout(5)
                 client.connect((host, port))
-    finally:
-        sockets.close()
 
 
 @pytest.mark.parametrize("host", ["*", "0.0.0.0", "[::]", "-", "%"])

@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 import re
 import socket
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from urllib.error import URLError
@@ -39,6 +40,7 @@ from configtron.service.fleet.manager import run_manager
 from configtron.service.fleet.manager_core import ManagerCore
 from configtron.service.fleet.map_maker import FixedMapMaker
 from configtron.service.fleet.spool import Spool
+from configtron.service.lease.options import LeaseOptions
 from configtron.service.text_listener import ListenerPlace, TextListener
 from tests.support.running_fleet import MAP, Fleet
 from tests.support.waiting import PATIENCE_S, until
@@ -105,13 +107,20 @@ def test_manager_and_agent_serve_their_metrics(fleet: Fleet, tmp_path: Path) -> 
     assert fleet.errors == [] and scraped(places[0]) == ""
 
 
+def test_a_python_that_the_agents_user_may_not_run_ends_the_agent(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(fleet.folder / "manager.json"))
+    options = agent.AgentOptions(LeaseOptions(tmp_path / "t.db", driver="memory"), fleet.folder, "root")
+    # Where root cannot drop groups, that is refused first.
+    with pytest.raises(Missing, match=r"may not run .*manager.json: Permission denied; let it read|cannot become user"):
+        agent.run_agent(options)
+
+
 def test_a_metrics_port_that_is_taken_is_one_line(fleet: Fleet) -> None:
     taken = TextListener(ListenerPlace("127.0.0.1", 0), {}, "")
-    try:
-        with pytest.raises(Missing, match=f"--metrics 127.0.0.1:{taken.port}: Address already in use"):
-            run_manager(replace(fleet.options, metrics=str(taken.port)), fleet.maker, stop=lambda: True)
-    finally:
-        taken.close()
+    with closing(taken), pytest.raises(Missing, match=f"--metrics 127.0.0.1:{taken.port}: Address already in use"):
+        run_manager(replace(fleet.options, metrics=str(taken.port)), fleet.maker, stop=lambda: True)
     with pytest.raises(BadInput, match="--metrics"):
         replace(fleet.options, metrics="nowhere")
 

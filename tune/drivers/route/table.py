@@ -127,7 +127,8 @@ class RouteTable:
 
     def main(self) -> MainTable:
         """Return the main table. Errors: `BadInput`, `Refused` where it cannot be covered."""
-        found = (route for version in self.versions for route in read(self.net, version, MAIN))
+        found = [route for version in self.versions for route in read(self.net, version, MAIN)]
+        found.sort(key=lambda route: -route.rank)  # of one metric the first is covered
         given = [RouteArguments(*route.key[:4], route.way, route.tos, route.key.source) for route in found]
         return MainTable(given, self._interface())
 

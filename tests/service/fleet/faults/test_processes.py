@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -100,11 +100,9 @@ def full(at: Path) -> Iterator[None]:
     filler = at / "filler"
     with open(filler, "wb", buffering=0) as file:
         for size in (1 << 16, 1 << 12, 1):
-            try:
+            with suppress(OSError):
                 while file.write(bytes(size)):
                     pass
-            except OSError:
-                continue
     assert os.statvfs(at).f_bavail == 0
     try:
         yield
