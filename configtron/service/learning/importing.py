@@ -51,7 +51,7 @@ GZIP = b"\x1f\x8b"
 # Lines by which a file's form is recognised: the first of a rotated log may be torn.
 HEAD_LINES = 20
 # An HTTP archive is one object and is read whole. Its beginning, and how much of it is read to see that.
-ARCHIVE = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:')
+ARCHIVE = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:\s*\{')
 START_BYTES = 4096
 ARCHIVE_BYTES = 256 << 20
 

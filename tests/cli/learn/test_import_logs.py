@@ -108,8 +108,8 @@ def test_haproxy_page_views_and_zone(typed: Typed, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("apache-us", "229 is microseconds (--from apache-us), seconds (apache-s)"), ("apache-s", "(apache-s)"),
-     ("nginx-timed", "dated to the second, which times no page view"),
+    [("apache-us", "229 is microseconds (--from apache-us), milliseconds (apache-ms)"), ("apache-s", "(apache-s)"),
+     ("nginx-timed", "dated to the second, or not by which end it is"),
      ("nginx-combined", "how long the request took is not in it")],
 )  # fmt: skip
 def test_what_a_log_does_not_say_is_not_guessed(typed: Typed, tmp_path: Path, name: str, says: str) -> None:
@@ -124,6 +124,12 @@ def test_zones_of_dates(typed: Typed, tmp_path: Path) -> None:
     dated = text.format(16, "+0000") + text.format(22, "+0530").replace(":16:24", ":46:24", 1)
     said(typed, dated + text.format("08", "-0800"), "--metric", "request")
     assert {row["measured_at"] // SECOND % 86400 for row in reported(tmp_path)} == {58584, 62184}
+
+
+def test_a_whole_second_among_milliseconds_is_one(typed: Typed, tmp_path: Path) -> None:
+    wrapped = (json.dumps({"log": one}) for one in view(1795802400, 1.0).replace("401.000", "401").splitlines(True))
+    said(typed, "\n".join(wrapped))
+    assert [row["plt_ms"] for row in reported(tmp_path)] == [1000]
 
 
 def test_page_views_of_one_client(typed: Typed, tmp_path: Path) -> None:
