@@ -172,7 +172,7 @@ def _parsed(lines: Iterable[tuple[int, str]], read: Callable[[str], Hit | str], 
             yield number, hit
     if 0 < len(seen) <= FEW and (all(map(inside, seen)) or (len(seen) == 1 and seen.total() >= LEAST)):
         who = "this is the log of a server behind a proxy" if all(map(inside, seen)) else "one client, or a proxy"
-        remedy = "write the client there, or X-Forwarded-For into the last field, in quotes"
+        remedy = "write the client there, or X-Forwarded-For as the last field, quoted, without ports"
         reading.remark = f"all {seen.total()} requests come from {', '.join(seen)}: {who}; behind a proxy, {remedy}"
 
 
@@ -186,12 +186,14 @@ def _hits(hits: Iterable[tuple[int, Hit]], maker: _Maker, wanted: Wanted) -> Ite
                 yield outcome
         return
     views = Views(left, wanted.gap_s)
-    number = 0
+    number, fine = 0, False
     for number, hit in hits:
-        if not hit.fine:
+        fine = fine or hit.fine
+        # of a file dated to a millisecond one date in a thousand is a whole second
+        if not fine or not (hit.fine or {"begin", "end"} & hit.fields.keys()):
             raise BadInput(
-                f"{maker.reading.name}, line {number}: dated to the second, which times no page view; log nginx's"
-                " msec=$msec or Apache's begin_ms=%{msec}t, or take single requests by --metric request"
+                f"{maker.reading.name}, line {number}: dated to the second, or not by which end it is, which times no"
+                " page view; log nginx's msec=$msec or Apache's begin_ms=%{msec}t, or take requests by --metric request"
             )
         if hit.method == "GET":
             for view in views.take(hit):
