@@ -10,6 +10,7 @@ Reads as   h2_settings: the ordered (identifier, value) list of the first SETTIN
            h2_window_update: the increment on stream 0; h2_later_settings: the lists of all further SETTINGS;
            h2_goaway: the error's name; h2_reserved: identifiers that IANA does not know, all GREASE as "grease".
            SETTINGS that came only after the request: detail "after_request"; values that the RFC forbids: "invalid".
+           Dropped: PING, PRIORITY, ALTSVC, ORIGIN, since they announce no parameter; DATA.
            a frame is reported "absent" only when one came that it would have had to precede.
 Fails as   not-h2 (ALPN chose something else), h2:no-settings, h2:first-frame-not-settings, h2:goaway-N, no-data (the
            answer that would show an absence did not come), tls:*.

@@ -33,10 +33,8 @@ PLACES: tuple[tuple[str, str], ...] = (
 
 def status_version(head: bytes) -> str | None:
     """Return "http/1.1" of b"HTTP/1.1 200 OK"; None if these bytes open no HTTP/1 answer."""
-    word = head[:16].split(b" ", 1)[0]
-    if len(word) != 8 or not word.startswith(b"HTTP/1.") or not word[7:8].isdigit():
-        return None
-    return word.decode("ascii").lower()
+    found = re.match(rb"(HTTP/1\.[0-9])(?: |\Z)", head)
+    return found[1].decode().lower() if found else None
 
 
 def final(head: bytes) -> bytes:
@@ -56,25 +54,18 @@ def head_fields(head: bytes) -> Fields:
     """Return (name, value) of every whole field line, in their order."""
     head = final(head[:HEAD_LIMIT_BYTES])
     whole = head.split(b"\r\n\r\n", 1)[0] if b"\r\n\r\n" in head else head.rpartition(b"\r\n")[0]
-    found = []
-    for line in re.sub(rb"\r\n[ \t]+", b" ", whole).split(b"\r\n")[1:]:
-        name, colon, value = line.partition(b":")
-        if colon:
-            found.append((name.strip().lower().decode("latin-1"), value.strip().decode("latin-1")))
-    return found
+    lines = (line.partition(b":") for line in re.sub(rb"\r\n[ \t]+", b" ", whole).split(b"\r\n")[1:])
+    texts = ([part.strip().decode("latin-1") for part in line] for line in lines)
+    return [(name.lower(), value) for name, colon, value in texts if colon]
 
 
 def header_details(status: int, fields: Fields) -> dict[str, Value]:
     """Return details of an answer: status, the fields kept, the place, the cookies as a request gives them back."""
     details: dict[str, Value] = {"status": status}
-    first: dict[str, str] = {}
-    for name, value in fields:
-        first.setdefault(name, value)
+    first = dict(reversed(fields))
     details.update({name: first[name][:FIELD_LIMIT] for name in KEPT if first.get(name)})
-    for name, pattern in PLACES:
-        if name in first and (found := re.search(pattern, first[name])):
-            details["place"] = found[1].lower()
-            break
+    if places := [found[1] for name, like in PLACES if (found := re.search(like, first.get(name, "")))]:
+        details["place"] = places[0].lower()
     if cookies := _cookies(fields):
         details["cookies"] = cookies
     return details

@@ -3,7 +3,8 @@
 
 Question   Which HTTP version does the server choose when offered both, and which does it speak when there is no choice?
 Method     ALPN {h2, http/1.1}; ALPN {http/1.1} and a GET; GET over plain TCP; HTTP/2's preface over plain TCP (prior
-           knowledge). A capture may also show a client's offer by Upgrade (RFC 7540 3.2) taken up.
+           knowledge), and a request as well after two seconds of silence (RFC 9113 3.4). A capture may also show a
+           client's offer by Upgrade (RFC 7540 3.2) taken up.
 Stop when  the handshake is done, or the answer's head is there.
 Reads as   http_version: the ALPN answer; http_tls, http_clear: the version of the status line, with the server, the
            place of the page and the cookies set, all from the head; h2c: "accepted" or "not-accepted".

@@ -46,11 +46,9 @@ def walk(words: memoryview, at: int, end: int) -> PacketWalk:
     at, last = at // 4, end // 4
     while at + 3 <= last:
         kind, size = words[at], words[at + 1]
-        if kind not in PACKETS:
-            broken = kind != SECTION and _broken(size)
+        broken = kind != SECTION and (size < 12 or size > BLOCK_MOST or size & 3 != 0)
+        if broken or kind not in PACKETS:
             return PacketWalk(packets, kinds, at * 4, "broken" if broken else "block")
-        if _broken(size):
-            return PacketWalk(packets, kinds, at * 4, "broken")
         after = at + (size >> 2)
         if after > last:
             break
@@ -60,10 +58,6 @@ def walk(words: memoryview, at: int, end: int) -> PacketWalk:
         kinds.append(kind)
         at = after
     return PacketWalk(packets, kinds, at * 4, "more")
-
-
-def _broken(size: int) -> bool:
-    return size < 12 or size > BLOCK_MOST or size & 3 != 0
 
 
 def words_of(data: bytearray, order: str, shift: int = 0) -> memoryview:
@@ -77,18 +71,11 @@ def words_of(data: bytearray, order: str, shift: int = 0) -> memoryview:
     return memoryview(np.frombuffer(data, ">u4", size, shift).astype("=u4"))  # type: ignore[arg-type]
 
 
-class Fields(NamedTuple):
-    """Columns, a row a packet block. kept: bytes captured; length: bytes on the wire; at: ns; link: the link type."""
-
-    start: Column
-    kept: Column
-    length: Column
-    at: Column
-    link: Column
-
-
-def fields(data: bytearray, walked: PacketWalk, section: Section, counts: Counter[str]) -> Fields:
-    """Read packet blocks; count and leave out those with a wrong length or interface."""
+def fields(
+    data: bytearray, walked: PacketWalk, section: Section, counts: Counter[str]
+) -> tuple[Column, Column, Column, Column, Column]:
+    """Return columns, a row a packet block: where its frame begins, bytes captured, bytes on the wire, time in ns, link
+    type. Count and leave out blocks with a wrong length or interface."""
     begin, kinds = np.asarray(walked.packets, np.int64), np.asarray(walked.kinds, np.int64)
     windows = np.ndarray((len(data) - 28 + 1,), "V28", data, 0, (1,))
     words = windows[begin].view(f"{section.order}u4").reshape(len(begin), 7).astype(np.int64)
@@ -111,10 +98,8 @@ def fields(data: bytearray, walked: PacketWalk, section: Section, counts: Counte
         kept[simple] = np.minimum(np.minimum(length[simple], snap or length[simple]), room)
     fits = kept <= words[:, 1] - np.where(simple, 16, 32)
     counts["malformed-record"] += int(np.count_nonzero(~fits))
-    named = np.flatnonzero(fits & (kinds == PACKET))
-    lost = int(drops.sum()) + _dropped(
-        data, (start + kept + -kept % 4)[named], (begin + words[:, 1] - 4)[named], section
-    )
+    options, end = begin + np.where(fits & (kinds == PACKET), 28 + kept + -kept % 4, words[:, 1]), begin + words[:, 1]
+    lost = int(drops.sum()) + _dropped(data, options, end - 4, section.order)
     section.dropped += lost
     counts["dropped-by-capture"] += lost
     counts["unknown-interface"] += int(np.count_nonzero(fits & ~known))
@@ -128,21 +113,19 @@ def fields(data: bytearray, walked: PacketWalk, section: Section, counts: Counte
     # A place in the file counts even if its packet is unreadable: Wireshark numbers it.
     link[~(fits & known)] = UNREADABLE
     kept[~fits] = 0
-    return Fields(start, kept, length, at, link)
+    return start, kept, length, at, link
 
 
-def _dropped(data: bytearray, at: Column, end: Column, section: Section) -> int:
+def _dropped(data: bytearray, at: Column, end: Column, order: str) -> int:
     """Return the sum of epb_dropcount among the options from these places to these ends."""
-    pairs = np.ndarray((len(data) - 11,), [("code", f"{section.order}u2"), ("size", f"{section.order}u2"),
-                                           ("value", f"{section.order}u8")], data, 0, (1,))  # fmt: skip
+    heads = np.ndarray((len(data) - 11,), f"{order}u2, {order}u2, {order}u8", data, 0, (1,))
     lost = 0
     while len(rows := np.flatnonzero(at + 4 <= end)):
         at, end = at[rows], end[rows]
-        found = pairs[at]
-        counted = (found["code"] == DROPS) & (found["size"] == 8) & (at + 12 <= end)
-        lost += int(np.minimum(found["value"][counted], np.uint64(BLOCK_MOST)).sum())
-        size = found["size"].astype(np.int64)
-        at = np.where(found["code"] == 0, end, at + 4 + size + -size % 4)
+        code, size, value = (heads[at][name] for name in ("f0", "f1", "f2"))
+        named = (code == DROPS) & (size == 8) & (at + 12 <= end)
+        lost += int(np.minimum(value[named], np.uint64(BLOCK_MOST)).sum())
+        at = np.where(code == 0, end, at + 4 + (size.astype(np.int64) + 3 & ~3))
     return lost
 
 

@@ -24,8 +24,6 @@ from configtron.fingerprint.passive.columns import Column
 MAGICS = {
     0xA1B2C3D4: ("<", 1000), 0xD4C3B2A1: (">", 1000), 0xA1B23C4D: ("<", 1), 0x4D3CB2A1: (">", 1),
 }  # fmt: skip
-# A record whose header has other fields behind (patched libpcap of old); no program has written them for long.
-MODIFIED = frozenset((0xA1B2CD34, 0x34CDB2A1))
 HEADER, RECORD = 24, 16
 # 2.4 in either byte order. Older ones have a record's two lengths the other way round, some files of them.
 VERSION = {"<": b"\2\0\4\0", ">": b"\0\2\0\4"}
@@ -55,12 +53,9 @@ class Header(NamedTuple):
 def header_of(data: bytes) -> Header | None:
     """Return the header that these bytes open with; None if they are no pcap 2.4."""
     known = MAGICS.get(int.from_bytes(data[:4], "little"))
-    if known is None or len(data) < HEADER:
+    if known is None or len(data) < HEADER or data[4:8] != VERSION[known[0]]:
         return None
-    order, unit_ns = known
-    if data[4:8] != VERSION[order]:
-        return None
-    return Header(order, unit_ns, int.from_bytes(data[20:24], "little" if order == "<" else "big") & LINK_MASK)
+    return Header(*known, int.from_bytes(data[20:24], "little" if known[0] == "<" else "big") & LINK_MASK)
 
 
 def walk(data: bytearray, at: int, end: int, order: str, *, part: int = PART_BYTES) -> tuple[Column, int, bool]:

@@ -87,10 +87,11 @@ def read(source: CaptureSource, counts: Counter[str], *, file: int = 0, name: st
         yield from _Pcapng(window, counts, file, [] if keylog is None else keylog).frames()
     elif not head:
         raise BadInput(f"{name}: {'its compression is broken' if source.broken else 'empty'}, no capture")
-    elif int.from_bytes(head[:4], "little") in pcap.MODIFIED:
-        raise BadInput(f"{name}: a pcap of patched libpcap; convert it: editcap -F pcapng IN OUT")
     else:
-        raise BadInput(f"{name}: neither pcap 2.4 nor pcapng 1 (it begins with {head[:16].hex(' ', 4)})")
+        begins = head[:16].hex(" ", 4)
+        raise BadInput(
+            f"{name}: neither pcap 2.4 nor pcapng 1 (it begins with {begins}); editcap converts other captures"
+        )
     if source.broken:
         counts[source.broken] += 1
 
@@ -107,10 +108,7 @@ def _pcap(window: Buffer, header: pcap.Header, counts: Counter[str], file: int) 
             number += len(records)
         if broken or not window.more():
             break
-    if broken:
-        counts[BROKEN] += 1
-    elif window.end > window.at:
-        counts[CUT] += 1
+    _count_end(window, counts, broken=broken)
 
 
 class _Pcapng:
@@ -141,10 +139,7 @@ class _Pcapng:
                 if why == "end":
                     break
         self._count_drops()
-        if why == "broken":
-            self.counts[BROKEN] += 1
-        elif window.end > window.at:
-            self.counts[CUT] += 1
+        _count_end(window, self.counts, broken=why == "broken")
 
     def _count_drops(self) -> None:
         """Count what a section's statistics report beyond the drops that its packets name."""
@@ -189,6 +184,11 @@ class _Pcapng:
             if interface < len(section.interfaces):
                 self.dropped[interface] = pcapng.dropped(body, section.byteorder)
         return ""
+
+
+def _count_end(window: Buffer, counts: Counter[str], *, broken: bool) -> None:
+    counts[BROKEN] += broken
+    counts[CUT] += not broken and window.end > window.at
 
 
 def _bytes(window: Buffer) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:

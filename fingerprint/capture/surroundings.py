@@ -2,7 +2,8 @@
 """Facts about an address, from files: its network and country (MaxMind's format), its device (an access log).
 
 Rules for this file: an absent or broken file is one line at the start; afterwards nothing stops a watch. A log may
-grow, be rotated or be cut while it is read; the memory of it is bounded.
+grow, be rotated or be cut while it is read; the memory of it is bounded. Dropped: of a record all but number, country
+and place (`registered_country` is where a network was registered, not where it is).
 """
 
 from __future__ import annotations

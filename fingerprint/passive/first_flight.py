@@ -19,6 +19,8 @@ Fails as   no-handshake (without its SYN no flight is known to be the first), on
            A segment that its sender sent a round trip after the one before is none of the flight: it may be a probe.
            A server that goes on and never has more under way than its first flight, or after the ACKs less than they
            let out, is stopped by its send buffer, or writes so: no-growth, a bound.
+           A flight that ends where a TLS record ends (one that begins in its first segment) is as long as what the
+           server wrote: server-paced (`gathering.py`).
            On a path shorter than a millisecond an ACK and the server's own pace look the same: short-path, a bound.
 Differs    from counting segments before the client's first ACK: a capture at the client shows that ACK while half of
            the flight is still under way. Frames that offloading merged count as the segments they were. From taking
@@ -129,11 +131,17 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     heard = acked >= 0
     place = np.maximum(acked, 0)
     ack_at = np.where(heard, rows.at[place] if rows.size else 0, np.iinfo(np.int64).max // 2)
-    stamped = heard & ((rows.bits[place] & STAMPED) != 0) & _ticked(found, place) if rows.size else heard
+    ticked, stamp = _stamp_before(found, place) if rows.size else (heard, heard)
+    stamped = heard & ((rows.bits[place] & STAMPED) != 0) & ticked if rows.size else heard
     by_time = rows.at[row] < ack_at[of] + (EARLY * known.rtt_server[of]).astype(np.int64)
-    echo = (rows.tsecr[row] - rows.tsval[place[of]]).view(np.int32) if rows.size else by_time
-    flying = np.where(stamped[of] & ((rows.bits[row] & STAMPED) != 0), echo < 0, by_time)
     begin, after = edges(of, count)
+    # An echo between the two, but that of the stream's first byte, is of an ACK that was not captured.
+    limit = stamp[of]
+    if len(of):
+        opening = np.where(start[begin[of]] == 1, rows.tsecr[row[begin[of]]], limit)
+        limit = np.where((opening - limit).view(np.int32) > 0, opening, limit)
+    echo = (rows.tsecr[row] - limit).view(np.int32) if len(of) else by_time
+    flying = np.where(stamped[of] & ((rows.bits[row] & STAMPED) != 0), echo <= 0, by_time)
     pause = _pauses(found, row, of)
     late = np.maximum(known.rtt, 2 * TICK_NS)[of]
     probing = flying & (known.rtt[of] > 0) & (pause >= late)
@@ -248,14 +256,15 @@ def _first_acks(found: Connections, row: Column, of: Column) -> Column:
     return leader(found.of, rows, found.total)
 
 
-def _ticked(found: Connections, ack: Column) -> Column:
-    """Return whether the client's clock had moved on when it sent that ACK: else its stamp distinguishes nothing."""
+def _stamp_before(found: Connections, ack: Column) -> tuple[Column, Column]:
+    """Return (whether the client's clock had moved on when it sent that ACK: else its stamp distinguishes nothing; its
+    latest stamp before, or the one before the ACK's)."""
     rows = found.rows
     earlier = np.flatnonzero(~found.server & (np.arange(len(found.of)) < ack[found.of]) & ((rows.bits & STAMPED) != 0))
     last = np.full(found.total, -1, np.int64)
     last[found.of[earlier]] = earlier
-    moved: Column = (last < 0) | (rows.tsval[np.maximum(last, 0)] != rows.tsval[ack])
-    return moved
+    stamp = np.where(last < 0, rows.tsval[ack] - np.uint32(1), rows.tsval[np.maximum(last, 0)])
+    return stamp != rows.tsval[ack], stamp
 
 
 class _Marks(NamedTuple):

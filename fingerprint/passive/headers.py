@@ -10,6 +10,9 @@ Method     The first bytes of all frames are copied out of the buffer side by si
 Fails as   a count under a name for every frame that is no row: not-ip, arp, udp, icmp, other-protocol, fragment,
            cut-header, malformed-ip, malformed-tcp, link-type-N, esp, quic, unread-gre and its like. A row whose packet
            claims more than the frame held on the wire is counted as longer-than-frame, and is read.
+           Dropped: IPv4's options and checksum, IPv6's flow label, since no reading depends on them; the urgent
+           pointer, since urgent bytes count as data. A TCP checksum tells copies apart and is not verified: an offload
+           leaves it unfinished.
 Differs    from tshark, which puts fragments together first; here no fragment is a row. One that may hold a part of a
            segment is counted as unread-fragment: the connection that lacks it is not known by its ports alone.
 Source     RFC 791, RFC 8200, RFC 9293; frames that are read here and by `probe/wire/frames.py` give the same numbers.
@@ -44,8 +47,7 @@ TCP = 6
 # IP protocol number -> counter of packets that are no TCP. ESP is encrypted.
 PROTOCOLS = {17: "udp", 1: "icmp", 58: "icmp", 50: "esp", 132: "sctp"} | {n: UNREAD + s for n, s in TUNNELS.items()}
 # A fragment of these holds a part of a segment, or may: later fragments name only the first header.
-IN_SEGMENTS = IS_EXTENSION[6].copy()
-IN_SEGMENTS[TCP] = True
+IN_SEGMENTS = IS_EXTENSION[6] | (np.arange(256) == TCP)
 
 HEADER4 = np.dtype(
     [("first", "u1"), ("tos", "u1"), ("total", ">u2"), ("ident", ">u2"), ("fragment", ">u2"), ("ttl", "u1"),
@@ -172,11 +174,11 @@ def _find_tcp(
     cut = room < (20 if version == 4 else 40)
     cut |= pass_extensions(version, frames.data, frames.start[rows] + at, room, place, kind, fragment)
     bad = ~cut & ((place < 20) | (end < place))
-    part = ~cut & ~bad & (fragment > 0)
-    unread = part & IN_SEGMENTS[kind]
+    fragmented = ~cut & ~bad & (fragment > 0)
+    unread = fragmented & IN_SEGMENTS[kind]
+    _count(counts, ("fragment", fragmented & ~unread), (UNREAD + "fragment", unread))
     _count(counts, ("cut-header", cut), ("malformed-ip", bad))
-    _count(counts, ("fragment", part & ~unread), (UNREAD + "fragment", unread))
-    fine = ~(cut | bad | part)
+    fine = ~(cut | bad | fragmented)
     tcp = kind == TCP
     if not tcp[fine].all():
         for number, many in enumerate(np.bincount(kind[fine & ~tcp]).tolist()):

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """TCP options of many segments at once: timestamps, MSS, scale, SACK.
 
+Dropped: all others (MPTCP, fast open, authentication), since no reading of a capture uses them; a signature is read
+from whole segments. MSS and scale count once, the first.
+
 Nearly every segment carries NOP, NOP, timestamps; those are read in one look. The others are walked option by option,
 all segments together.
 """

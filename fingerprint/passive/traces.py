@@ -16,7 +16,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from configtron.fingerprint.head import head_fields, head_status, status_version
+from configtron.fingerprint.head import final, head_fields, head_status, status_version
 from configtron.fingerprint.passive.columns import DF, STAMPED, Column, Endpoint
 from configtron.fingerprint.passive.gathering import SPOKEN_MOST, Batch
 from configtron.fingerprint.passive.tls import hello
@@ -190,7 +190,7 @@ def _upgraded(trace: Trace, answer: bytes) -> list[Trace]:
 
     One that goes on in HTTP/1 may speak HTTP/2 all the same: that is no evidence.
     """
-    head, _, rest = answer.partition(b"\r\n\r\n")
+    head, _, rest = final(answer).partition(b"\r\n\r\n")
     if status_version(head) is None or head_status(head) != SWITCHING or not rest:
         return []
     heard = (Message(0.0, "in", rest),)

@@ -35,8 +35,7 @@ UNREAD = "unread-"
 # IP protocol number -> name of the tunnel.
 TUNNELS = {4: "ip-in-ip", 41: "6in4", 47: "gre", 97: "etherip", 115: "l2tpv3", 137: "mpls", 143: "ethernet"}
 UDP = 17
-MAY_HOLD = IS_EXTENSION[6].copy()
-MAY_HOLD[[*TUNNELS, UDP]] = True
+MAY_HOLD = IS_EXTENSION[6] | np.isin(np.arange(256), [*TUNNELS, UDP])
 # Tunnels in UDP that are followed in one frame: a crafted frame may have no end of them.
 NESTED_MOST = 8
 # Ethernet type -> name: encapsulations that Scapy reads, and others that may hold IP (MACsec, PBB, NSH, TRILL).
@@ -110,8 +109,6 @@ def _protocols(source: Frames, frames: Frames, at: Column) -> tuple[Column, Colu
     likely = np.flatnonzero(MAY_HOLD[kind] & ((version == 4) | ((version == 6) & (room[rows] >= 40))))
     rows, version, kind = rows[likely], version[likely], kind[likely]
     found, head = np.zeros(len(at), np.uint8), np.zeros(len(at), np.int64)
-    if not len(rows):
-        return found, head
     start = frames.start[rows] + at[rows]
     place = np.where(version == 4, (frames.data[start] & 15).astype(np.int64) * 4, 40)
     word = frames.data[start + 6].astype(np.uint16) << 8 | frames.data[start + 7]

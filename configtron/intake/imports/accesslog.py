@@ -8,6 +8,7 @@ Method     A format of text is a row of named parts (`FORMS`): the combined form
            JSON is read by the names of its keys (`FIELDS`, `DURATIONS`), also nested; KEY=VALUE by the same table.
            A time is in the unit of its key's name or its own ("12ms"), or its program's (`PROGRAMS`); a bare number
            or a `request_time` with a point is nginx's, seconds. Any other number needs a stated unit (`STATED`).
+           Of several bare numbers none is taken: one may be a size or a count, unless it alone has its unit.
            A date is the request's begin or end by its key or its program; in brackets nginx writes the end, Apache
            the begin. Epochs have the unit that their size shows (`outcome_formats.EPOCHS`).
            The client is the first public address of the address field; where that holds none, the first public one
@@ -161,8 +162,12 @@ class Parser:
         """Return a sign, and how long a request took. Errors: `BadInput`."""
         found = TOOK.fullmatch(took.replace("µ", "u"))
         if found is None:
-            absent = "how long the request took is not in it; log nginx's $request_time or Apache's %D"
-            raise BadInput(f"{took[:60]!r} is no time that a request took" if took else absent)
+            why = f"{took[:60]!r} is no time that a request took"
+            if not took:
+                why = "how long the request took is not in it; log nginx's $request_time or Apache's %D"
+            elif " " in took and self._form == "combined":
+                why = f"several numbers without names ({took[:60]}); write request_time=$request_time"
+            raise BadInput(why)
         sign, number, own = found.groups()
         scale = UNITS[own] if own else unit if unit > 0 else 1.0 if unit == POINT and "." in number else self._stated
         if scale == UNKNOWN:
@@ -229,8 +234,8 @@ def _text(form: str, line: str) -> tuple[dict[str, str], str, float]:
     more, took, unit = _named({key.lower(): text.strip('"') for key, equals, text in pairs if equals})
     quoted = (word.strip('"') for word in reversed(words) if word[0] == '"' and addresses(word.strip('"')))
     given = {"forwarded": next(quoted, ""), **more, **given}
-    bare = sorted(filter(TOOK.fullmatch, words), key=lambda word: word[-1] != "s")
-    return given, took or "".join(bare[:1]), unit if took else POINT
+    bare = list(filter(TOOK.fullmatch, words))
+    return given, took or " ".join([word for word in bare if word[-1] == "s"] or bare), unit if took else POINT
 
 
 def _object(line: str) -> tuple[dict[str, str], str, float]:

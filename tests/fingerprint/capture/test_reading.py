@@ -32,10 +32,10 @@ from tests.support import capture_bytes as write
 TALK = [*write.conversation(4), *write.conversation(6, port=40001, start_ns=write.START_NS + 10**9)]
 
 
-def rows_of(data: bytes, *, buffer: int = 4096) -> tuple[Rows, Counter[str], list[str]]:
+def rows_of(data: bytes | CaptureSource, *, buffer: int = 4096) -> tuple[Rows, Counter[str], list[str]]:
     counts: Counter[str] = Counter()
     pairs, heads, keylog = Pairs(), Heads(), list[str]()
-    source = CaptureSource(io.BytesIO(data))
+    source = data if isinstance(data, CaptureSource) else CaptureSource(io.BytesIO(data))
     parts = [decode(frames, pairs, heads, counts) for frames in read(source, counts, buffer=buffer, keylog=keylog)]
     return joined([part for part in parts if part is not None]), counts, keylog
 
@@ -183,7 +183,7 @@ def test_secrets_are_found() -> None:
 
 @pytest.mark.parametrize(("data", "complaint"), [
     (b"", "empty"), (b"\x1f\x8bnot", "its compression is broken"), (b"hello, world", "neither"),
-    (struct.pack("<I", 0xA1B2CD34) + bytes(40), "patched libpcap"), (b"\x0a\x0d\x0d\x0a" + bytes(30), "neither"),
+    (struct.pack("<I", 0xA1B2CD34) + bytes(40), "editcap"), (b"\x0a\x0d\x0d\x0a" + bytes(30), "neither"),
     (write.pcap(TALK).replace(b"\2\0\4\0", b"\2\0\3\0", 1), "neither pcap 2.4"),
     (write.pcap(TALK, order=">").replace(b"\0\2\0\4", b"\2\0\4\0", 1), "neither pcap 2.4"),
     (write.section().replace(b"\x2b\x1a\1", b"\x2b\x1a\2"), "nor pcapng 1"),
@@ -213,11 +213,8 @@ def compressed(data: bytes) -> dict[str, bytes]:
 
 
 def read_file(path: str) -> tuple[Rows, Counter[str]]:
-    counts: Counter[str] = Counter()
-    pairs, heads = Pairs(), Heads()
     with opened(path) as source:
-        parts = [decode(frames, pairs, heads, counts) for frames in read(source, counts)]
-    return joined([part for part in parts if part is not None]), counts
+        return rows_of(source)[:2]
 
 
 @pytest.mark.parametrize("program", [False, True], ids=["modules", "program"])

@@ -166,7 +166,6 @@ NO_ROWS = {
     "icmp": (101, changed(FOUR, protocol=1)),
     "other-protocol": (101, changed(FOUR, protocol=89)),
     "unread-gre": (101, changed(FOUR, protocol=47)),
-    "unread-6in4": (101, changed(FOUR, protocol=41)),
     "unread-ip-in-ip behind a routing header": (101, extended(SIX[4][1], HOP, ROUTE, ATOMIC, last=4)),
     "unread-l2tpv3": (101, changed(FOUR, protocol=115)),
     "unread-6in4 behind AH": (101, sealed(changed(FOUR, protocol=41))),

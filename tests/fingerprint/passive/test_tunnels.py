@@ -97,7 +97,6 @@ WRAPS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "GRE with a key, a checksum and a number": (
         101, lambda p: four(b"\xb0\0" + write.kind(p) + bytes(4) + b"\0\0\0\1" + b"\0\0\0\2" + p, 47)
     ),
-    "GRE over IPv6": (101, lambda p: six(b"\0\0" + write.kind(p) + p, 47)),
     "GRE with Ethernet": (101, lambda p: four(b"\0\0\x65\x58" + whole_frame(p), 47)),
     "ERSPAN I": (101, lambda p: four(b"\0\0\x88\xbe" + whole_frame(p), 47)),
     "ERSPAN II": (101, lambda p: four(SPAN2 + b"\x10\x01\0\x64" + bytes(4) + whole_frame(p), 47)),
@@ -105,7 +104,6 @@ WRAPS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "PPPoE": (ETHERNET, lambda p: ether(pppoe(p), b"\x88\x64")),
     "PPPoE in a VLAN": (ETHERNET, lambda p: ether(b"\0\5\x88\x64" + pppoe(p), b"\x81\x00")),
     "IP in IP": (101, lambda p: four(p, inner(p))),
-    "IP in IPv6": (101, lambda p: six(p, inner(p))),
     "IP behind a segment routing header": (101, lambda p: six(bytes((inner(p), 2, 4, *bytes(21))) + p, 43)),
     "a frame behind a segment routing header": (101, lambda p: six(b"\x8f\2\4" + bytes(21) + whole_frame(p), 43)),
     "EtherIP": (101, lambda p: four(b"\x30\0" + whole_frame(p), 97)),
@@ -117,7 +115,6 @@ WRAPS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "MPLS": (ETHERNET, lambda p: ether(LABEL + LAST + p, b"\x88\x47")),
     "MPLS in a VLAN": (ETHERNET, lambda p: ether(b"\0\5\x88\x47" + LAST + p, b"\x81\x00")),
     "MPLS in cooked frames": (113, lambda p: bytes(14) + b"\x88\x47" + LAST + p),
-    "MPLS in IP": (101, lambda p: four(LAST + p, 137)),
     "VXLAN": (101, lambda p: udp(VXLAN + whole_frame(p), 4789)),
     "VXLAN with a group, on Linux' port": (101, lambda p: udp(b"\x88\0\0\7\0\0\1\0" + whole_frame(p), 8472)),
     "VXLAN in VXLAN behind PPPoE": (

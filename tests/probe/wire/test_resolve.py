@@ -114,19 +114,14 @@ def test_silence_is_a_timeout_and_no_way_is_unreachable(vantage: Vantage) -> Non
 ANSWER = dns.message.make_response(dns.message.make_query("a", "A"))
 
 
-@pytest.mark.parametrize(
-    ("error", "tries", "reason"),
-    [
-        (dns.resolver.NXDOMAIN, [], "dns:nxdomain"),
-        (dns.resolver.NoAnswer, [], "dns:no-address"),
-        (dns.exception.Timeout, [], "dns:timeout"),
-        (OSError, [], "dns:unreachable"),
-        (dns.exception.FormError, [], "dns:malformed"),
-        # that no server answers is the last try's reason
-        (dns.resolver.NoNameservers, [("192.0.2.53", True, 53, None, ANSWER)], "dns:noerror"),
-        (dns.resolver.NoNameservers, [], "dns:malformed"),
-    ],
-)
+@pytest.mark.parametrize(("error", "tries", "reason"), [
+    (dns.resolver.NXDOMAIN, [], "dns:nxdomain"), (dns.resolver.NoAnswer, [], "dns:no-address"),
+    (dns.exception.Timeout, [], "dns:timeout"), (OSError, [], "dns:unreachable"),
+    (dns.exception.FormError, [], "dns:malformed"),
+    # that no server answers is the last try's reason
+    (dns.resolver.NoNameservers, [("192.0.2.53", True, 53, None, ANSWER)], "dns:noerror"),
+    (dns.resolver.NoNameservers, [], "dns:malformed"),
+])  # fmt: skip
 def test_each_error_has_its_reason(error: type[Exception], tries: list[object], reason: str) -> None:
     failed = error.__new__(error)
     failed.kwargs = {"errors": tries}  # type: ignore[attr-defined]

@@ -164,13 +164,9 @@ def _gateway(version: int, hop: Hop) -> bytes:
 
 
 def _metrics(way: RouteWay) -> bytes:
-    if not way.metrics:
-        return b""
-    return attribute(METRICS, b"".join(attribute(number, _metric(value)) for number, value in way.metrics))
-
-
-def _metric(value: int | str) -> bytes:
-    return value.encode() + b"\0" if isinstance(value, str) else struct.pack("=I", value)
+    packed = ((number, value.encode() + b"\0" if isinstance(value, str) else struct.pack("=I", value))
+              for number, value in way.metrics)  # fmt: skip
+    return attribute(METRICS, b"".join(attribute(*one) for one in packed)) if way.metrics else b""
 
 
 def _packed(address: str) -> bytes:
