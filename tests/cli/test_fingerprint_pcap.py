@@ -143,7 +143,7 @@ def test_exit_codes_and_errors(file: str, tmp_path: Path, capsys: Spoken, monkey
     pcap(none, code=NOTHING)
     assert capsys.readouterr() == ("", "0 frames, 0 tcp, 0 connections\n")
     for words, complaint in (
-        ([str(other)], "neither pcap nor pcapng"), ([str(tmp_path / "absent")], "does not exist"),
+        ([str(other)], "neither pcap 2.4 nor pcapng 1"), ([str(tmp_path / "absent")], "does not exist"),
         ([], "Missing argument"), ([file, "--format", "xml"], "'xml'"),
     ):  # fmt: skip
         pcap(*words, code=USAGE)

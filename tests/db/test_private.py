@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.db.many_rows import TOGETHER, Insertion, insert_rows
+from configtron.db.many_rows import TOGETHER, insert_rows
 from configtron.db.private import BESIDE
 from configtron.db.replays import Replays
 from configtron.db.tuning import Tuning
@@ -84,20 +84,6 @@ def test_anothers_file_is_warned_about(
     monkeypatch.setattr(Path, "chmod", forbidden)
     Tuning(path).close()
     assert f"chmod 600 {path}" in caplog.text
-
-
-INTO = Insertion("row", ("number", "word"), "ON CONFLICT (number) DO NOTHING")
-
-
-@pytest.mark.parametrize("number", [0, 1, TOGETHER - 1, TOGETHER, TOGETHER + 1, 3 * TOGETHER + 2])
-def test_each_row_is_inserted_once_in_its_order(number: int) -> None:
-    connection = sqlite3.connect(":memory:")
-    connection.execute("CREATE TABLE row (id INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER UNIQUE, word TEXT)")
-    rows = [(7 * at % 1009, f"word {at}") for at in range(number)]
-    insert_rows(connection, INTO, rows)
-    assert connection.execute("SELECT id, number, word FROM row ORDER BY id").fetchall() == [
-        (at, *row) for at, row in enumerate(rows, 1)
-    ]
 
 
 def test_of_a_statement_only_the_row_that_clashes_is_dropped() -> None:
