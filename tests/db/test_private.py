@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from configtron.db.many_rows import TOGETHER, insert_rows
+from configtron.db.many_rows import TOGETHER, Insertion, insert_rows
 from configtron.db.private import BESIDE
 from configtron.db.replays import Replays
 from configtron.db.tuning import Tuning
@@ -84,6 +84,9 @@ def test_anothers_file_is_warned_about(
     monkeypatch.setattr(Path, "chmod", forbidden)
     Tuning(path).close()
     assert f"chmod 600 {path}" in caplog.text
+
+
+INTO = Insertion("row", ("number", "word"), "ON CONFLICT (number) DO NOTHING")
 
 
 def test_of_a_statement_only_the_row_that_clashes_is_dropped() -> None:
