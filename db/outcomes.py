@@ -161,6 +161,18 @@ class Outcomes(Database):
         yield made.expected_ms.tolist()
         yield [canonical(further) if further else None for further in seen.further()]
 
+    def again(self, log: int) -> tuple[int, int]:
+        """Return which earlier log of the same metric has most of a log's dated outcomes, and how many of them."""
+        new = "SELECT measured_at, plt_ms, prefix, site FROM new"
+        query = (
+            "WITH new AS (SELECT * FROM outcome WHERE log = ? AND measured_at > 0) SELECT log, count(*) FROM outcome"
+            f" WHERE log < ? AND {self._where(-log)} AND (measured_at, plt_ms, prefix, site) IN ({new})"
+            " AND measured_at BETWEEN (SELECT min(measured_at) FROM new) AND (SELECT max(measured_at) FROM new)"
+            " GROUP BY log ORDER BY 2 DESC, 1 LIMIT 1"
+        )
+        with self._clear():
+            return self._connection.execute(query, (log, log)).fetchone() or (0, 0)
+
     def count(self, log: int = 0, after: int = 0) -> int:
         """Return outcomes of a log (0: of all, whatever they measured) with numbers above `after`."""
         where = f" AND {self._where(log)}" if log else ""

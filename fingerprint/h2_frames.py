@@ -2,7 +2,9 @@
 """HTTP/2 frames as they lie in a stream: nothing interpreted away.
 
 Rules for this file: pure; total; order, duplicates and unknown types, identifiers and values are kept, which the
-libraries for HTTP/2 drop or reject. Source: RFC 9113 4.1, 6; hpack for field blocks (RFC 7541).
+libraries for HTTP/2 drop or reject. Dropped: the reserved bit of a stream's number, as RFC 9113 4.1 demands; priority,
+since servers send none; interim answers (1xx), since the final one follows. Source: RFC 9113 4.1, 6, 8.1; hpack for
+field blocks (RFC 7541).
 """
 
 from __future__ import annotations
@@ -52,20 +54,18 @@ def settings_of(body: bytes) -> list[tuple[int, int]]:
 
 
 def fields_of(frames: list[Http2Frame]) -> Fields:
-    """Return the header fields of the first response; empty without a response, or if HPACK cannot decode its block."""
-    at = next((i for i, frame in enumerate(frames) if frame.kind == HEADERS), None)
-    if at is None:
-        return ()
-    block = _fragment(frames[at])
-    for frame in frames[at + 1 :]:
-        if frames[at].flags & END_HEADERS or frame.kind != CONTINUATION:
-            break
-        block += frame.body
-    try:
-        pairs = Decoder(max_header_list_size=HEAD_LIMIT_BYTES).decode(block, raw=True)
-    except (HPACKError, ValueError, IndexError):
-        return ()
-    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]
+    """Return the header fields of the first final response; empty without one, or if HPACK cannot decode a block."""
+    decoder, block = Decoder(max_header_list_size=HEAD_LIMIT_BYTES), b""
+    for frame in [one for one in frames if one.kind in (HEADERS, CONTINUATION)]:
+        block = block + frame.body if frame.kind == CONTINUATION else _fragment(frame)
+        if frame.flags & END_HEADERS:
+            try:
+                pairs = decoder.decode(block, raw=True)
+            except (HPACKError, ValueError, IndexError):
+                return ()
+            if (b":status", b"1") not in [(name, value[:1]) for name, value in pairs]:
+                return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]
+    return ()
 
 
 def _fragment(frame: Http2Frame) -> bytes:

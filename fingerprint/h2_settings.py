@@ -10,6 +10,7 @@ Reads as   h2_settings: the ordered (identifier, value) list of the first SETTIN
            h2_window_update: the increment on stream 0; h2_later_settings: the lists of all further SETTINGS;
            h2_goaway: the error's name; h2_reserved: identifiers that IANA does not know, all GREASE as "grease".
            SETTINGS that came only after the request: detail "after_request"; values that the RFC forbids: "invalid".
+           Dropped: PING, PRIORITY, ALTSVC, ORIGIN, since they announce no parameter; DATA.
            a frame is reported "absent" only when one came that it would have had to precede.
 Fails as   not-h2 (ALPN chose something else), h2:no-settings, h2:first-frame-not-settings, h2:goaway-N, no-data (the
            answer that would show an absence did not come), tls:*.
@@ -34,7 +35,7 @@ from configtron.fingerprint.h2_frames import (
     settings_of,
 )
 from configtron.fingerprint.head import header_details
-from configtron.fingerprint.verdict import count_grade, no, settled, yes
+from configtron.fingerprint.verdict import count_grade, ended, no, settled, yes
 from configtron.fingerprint.window_proofs import CAPTURE
 from configtron.model.nouns import Observation, Trace, Value
 
@@ -77,7 +78,7 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
         return _none(trace, "not-h2")
     frames = read_frames(b"".join(m.data for m in trace.messages if m.way == "in"))
     if not frames:
-        return _none(trace, "h2:no-settings")
+        return _none(trace, trace.ending if trace.ending.startswith("tls:") else "h2:no-settings")
     first, goaway = frames[0], _goaway(trace, frames)
     if first.kind == GOAWAY:
         found = _none(trace, f"h2:goaway-{int.from_bytes(first.body[4:8], 'big')}")
@@ -155,7 +156,7 @@ def _window_update(trace: Trace, frames: Sequence[Http2Frame]) -> Observation:
     # It belongs to the preface: a server that has gone on to answer us has not sent one.
     if any(frame.kind != SETTINGS or frame.flags & ACK for frame in frames[1:]):
         return yes(knob, ABSENT, trace, unit, "none on stream 0", "C", _frames(trace))
-    return no(knob, _silence(trace), trace, unit)
+    return no(knob, ended(trace), trace, unit)
 
 
 def _later(trace: Trace, frames: Sequence[Http2Frame]) -> Observation:
@@ -164,7 +165,7 @@ def _later(trace: Trace, frames: Sequence[Http2Frame]) -> Observation:
         return yes("h2_later_settings", later, trace, "", "SETTINGS after the first", "C", _frames(trace))
     if any(frame.kind in (HEADERS, GOAWAY) for frame in frames):
         return yes("h2_later_settings", ABSENT, trace, "", "none before the answer", "C", _frames(trace))
-    return no("h2_later_settings", _silence(trace), trace)
+    return no("h2_later_settings", ended(trace), trace)
 
 
 def _goaway(trace: Trace, frames: Sequence[Http2Frame]) -> Observation:
@@ -180,16 +181,11 @@ def _goaway(trace: Trace, frames: Sequence[Http2Frame]) -> Observation:
         return yes("h2_goaway", name, trace, "", "GOAWAY", "C", _frames(trace), details)
     if _has_head(frames):
         return yes("h2_goaway", ABSENT, trace, "", "none before the answer", "C", _frames(trace))
-    return no("h2_goaway", _silence(trace), trace)
+    return no("h2_goaway", ended(trace), trace)
 
 
 def _has_head(frames: Sequence[Http2Frame]) -> bool:
     return any(frame.kind == HEADERS for frame in frames)
-
-
-def _silence(trace: Trace) -> str:
-    """Return why nothing more came."""
-    return trace.ending if trace.ending not in ("", "done") else "closed"
 
 
 def _each(trace: Trace, announced: Pairs) -> list[Observation]:

@@ -4,6 +4,8 @@
 `struct tcp_info` only ever grows at its end, so fields are read by place as far as the kernel has them; the last ones
 that are needed here came with Linux 4.19 (dsack_dups) and 5.4 (snd_wnd; 0 before).
 
+Dropped: what no feature needs (state, options, PMTU, reordering seen, ECN, times since the last packet).
+
 Source     include/uapi/linux/tcp.h, include/uapi/linux/inet_diag.h, include/uapi/linux/sock_diag.h
 """
 

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """The blocklist: address ranges and names that no probe may touch.
 
-The run checks it after every DNS answer and redirect, so a check must be quick: sorted disjoint ranges, one bisection.
+The run checks it after every redirect and DNS answer, aliases (CNAME) too, so a check must be quick: sorted disjoint
+ranges, one bisection.
 
     special ranges   by default nothing that IANA keeps for special purposes is probed (a lab has its own list: none)
     blocklist file   addresses, blocks and names (with all names below them), `#` comments
     opt-out file     the same form: hosts whose operators asked us to leave them alone
     allowlist file   if given, only these addresses may be probed; they are exempt from the special ranges, never from
-                     blocklist and opt-out
+                     blocklist and opt-out; a name in it is refused
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Blocklist:
         ranges, self._names = _read(blocked)
         self._listed = Ranges(ranges)
         self._special = Ranges(special_ranges() if special else ())
-        self._allowed = None if allowed is None else Ranges(_read(allowed)[0])
+        self._allowed = None if allowed is None else Ranges(_read(allowed, names=False)[0])
 
     def address(self, address: str) -> str:
         """Return why that address may not be probed; "" if it may."""
@@ -108,8 +109,8 @@ def special_ranges() -> Iterator[Range]:
         yield _range(ip_network(block), f"{block} ({name}, {source})")
 
 
-def _read(sources: Iterable[Source]) -> tuple[list[Range], dict[str, str]]:
-    ranges, names = [], {}
+def _read(sources: Iterable[Source], *, names: bool = True) -> tuple[list[Range], dict[str, str]]:
+    ranges, named = [], {}
     for source in sources:
         for number, line in enumerate(source.text.split("\n"), start=1):
             text = line.lstrip("\ufeff").partition("#")[0].strip()
@@ -121,10 +122,12 @@ def _read(sources: Iterable[Source]) -> tuple[list[Range], dict[str, str]]:
                     ranges.append(_range(ip_network(text, strict=False), f"{text} ({source.name}:{number})"))
                 except ValueError as error:
                     raise place.error(f"not an address or block: {error}") from error
-            else:
+            elif names:
                 name = hostname(text.removeprefix("*."), place)
-                names[name] = f"{name} ({source.name}:{number})"
-    return ranges, names
+                named[name] = f"{name} ({source.name}:{number})"
+            else:
+                raise place.error(f"{text[:80]!r}: an allowlist has addresses and blocks; name the host as a target")
+    return ranges, named
 
 
 def _range(block: IPv4Network | IPv6Network, why: str) -> Range:

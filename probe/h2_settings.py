@@ -47,7 +47,7 @@ def h2_settings(target: Target, agent: str, *, ask: bool = True) -> StreamScript
         return "done" if got else "closed" if ended else "no-data"
     if not ask:
         return "done" if _whole_preface(read_frames(got)) else "no-data"
-    yield Write((SETTINGS_ACK if announced else b"") + _head(target, agent))
+    yield Write((SETTINGS_ACK if announced else b"") + head_of(target, agent))
     got, at, ended = yield from _frames(got, _answered, at, ANSWER_S)
     return "done" if ended or _answered(read_frames(got)) else "no-data"
 
@@ -81,11 +81,11 @@ def _frames(
     return got, at, any(f.kind == GOAWAY for f in frames)
 
 
-def _head(target: Target, agent: str) -> bytes:
+def head_of(target: Target, agent: str, scheme: str = "https") -> bytes:
     """Return a GET on stream 1, END_STREAM and END_HEADERS set (RFC 9113 8.1)."""
     fields = [
         (":method", "GET"),
-        (":scheme", "https"),
+        (":scheme", scheme),
         (":authority", target.host),
         (":path", target.path),
         ("user-agent", agent),

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from configtron.fingerprint.head import HEAD_LIMIT_BYTES
+from configtron.fingerprint.head import HEAD_LIMIT_BYTES, final
 from configtron.model.nouns import Message, Session, Target
-from configtron.probe.h2_settings import PREFACE, SETTINGS_EMPTY
+from configtron.probe.h2_settings import PREFACE, PREFACE_S, SETTINGS_EMPTY, head_of
 from configtron.probe.script import OPEN_UNTIL_S, Open, Read, StreamScript, Write, get
 
 # An answer's head arrives within a few round trips; servers that think longer than this are too slow to be asked.
@@ -28,21 +28,28 @@ def http_version(target: Target, agent: str, *, way: str = "tls", cookie: str = 
     if way == "tls":
         return "done"
     h2c = way == "h2c"
-    yield Write(PREFACE + SETTINGS_EMPTY if h2c else get(target.host, target.path, agent, cookie=cookie))
-    return (yield from _head(OPEN_UNTIL_S + PATIENCE_S, b"" if h2c else b"\r\n\r\n"))
+    opened = yield Write(PREFACE + SETTINGS_EMPTY if h2c else get(target.host, target.path, agent, cookie=cookie))
+    assert isinstance(opened, Message)
+    late = head_of(target, agent, "http") if h2c else b""
+    return (yield from _head(opened.at + PREFACE_S, late, b"" if h2c else b"\r\n\r\n"))
 
 
-def _head(until: float, needs: bytes) -> StreamScript:
-    """Read until the head is whole (or, for HTTP/2, until the first nine bytes: a frame header)."""
+def _head(soon: float, late: bytes, needs: bytes) -> StreamScript:
+    """Read until the final head is whole (or, for HTTP/2, until the first nine bytes: a frame header); if nothing came
+    soon, write `late`."""
     got = b""
     while len(got) < HEAD_LIMIT_BYTES:
-        message = yield Read(until)
+        message = yield Read(soon if late and not got else OPEN_UNTIL_S + PATIENCE_S)
+        if message is None and late and not got:
+            yield Write(late)
+            late = b""
+            continue
         if message is None:
-            return "no-data" if not got else "done"
+            return "done" if got else "no-data"
         assert isinstance(message, Message)
         if not message.data:
             return "done" if got else "closed"
         got += message.data
-        if needs and needs in got or not needs and len(got) >= 9:
+        if needs and needs in final(got) or not needs and len(got) >= 9:
             return "done"
     return "done"

@@ -75,10 +75,12 @@ class ParallelStep(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Addresses of a name, or the reason why there are none ("dns:nxdomain", "blocked", ...)."""
+    """Addresses of a name, or the reason why there are none ("dns:nxdomain", "blocked", ...); names that it stands for
+    (CNAME)."""
 
     addresses: tuple[str, ...]
     reason: str = ""
+    aliases: tuple[str, ...] = ()
 
 
 TargetSession = Generator[Call | NameLookup | ParallelStep, Readings | Answer | None, None]

@@ -9,7 +9,9 @@ A line, or an argument, is one of
     192.0.2.7, example.com, tag, 8443          CSV: IP, DOMAIN, TAG, PORT (any may be empty), as zgrab2 reads it
     17,example.com                             CSV: rank,domain, as Tranco and the former Alexa list write it
 
-and `#` begins a comment. Names are folded to lower case and to IDNA (UTS 46).
+and `#`, first or behind a space, begins a comment. Dropped: ranks, since the list's order has them; a URL's fragment,
+which no server is sent; the bits of an address below its block's length. Names are folded to lower case and to IDNA
+(UTS 46).
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ SCHEME_PORTS = {"http": 80, "https": 443}
 LONGEST_NAME = 253
 # Reported where a row of CSV does not begin with an address: it is often the names of its columns.
 LIST_COLUMNS = "; columns are IP, DOMAIN, TAG, PORT or rank, domain, without a heading"
+COMMENT = re.compile(r"(?:^|\s)#")
 LABEL = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
 
 
@@ -111,7 +114,7 @@ def _all(sources: Iterable[Source], path: str) -> Iterator[tuple[SourceLine, Tar
     for source in sources:
         for number, line in enumerate(source.text.split("\n"), start=source.first_line):
             place = SourceLine(source.name, number if source.name else 0)
-            text = line.lstrip("\ufeff").partition("#")[0].strip()
+            text = COMMENT.split(line.lstrip("\ufeff"), 1)[0].strip()
             if text:
                 yield from ((place, target) for target in _line(text, place, path))
 

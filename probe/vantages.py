@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where to look from: vantages written in TOML. Pure over text.
+"""Where to look from: vantages written in TOML. Pure over text. An unknown key is refused.
 
 [[vantage]]
 name = "eu"                        # unique; short, it stands in every trace id

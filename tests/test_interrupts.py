@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from tests.support.children import child, default_signals
+from tests.support.children import default_signals
 from tests.support.waiting import PATIENCE_S, until
 
 # Tests that Ctrl-C falls into: the code under test takes the exception, or the signal.
@@ -64,52 +63,3 @@ def test_one_ends_it(first: str, group: bool, tmp_path: Path) -> None:
     printed = asked.communicate(timeout=PATIENCE_S)[0]
     assert asked.returncode == pytest.ExitCode.INTERRUPTED and "KeyboardInterrupt" in printed
     assert "failed" not in printed and not (tmp_path / "second").exists()
-
-
-def test_a_child_gets_signals_that_we_ignore() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with child(["sleep", "60"]) as sleeping:
-            sleeping.send_signal(signal.SIGINT)
-            assert sleeping.wait(PATIENCE_S) == -signal.SIGINT
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def test_a_block_that_fails_leaves_no_child() -> None:
-    with pytest.raises(ZeroDivisionError), child(["sleep", "60"]) as sleeping:
-        raise ZeroDivisionError
-    assert sleeping.returncode == -signal.SIGKILL
-
-
-def careless(source: str) -> list[str]:
-    """Return how a file's children may outlive a block that fails, or never hear of SIGINT."""
-    found = []
-    if "with subprocess.Popen(" in source:
-        found.append("with subprocess.Popen: tests.support.children.child also ends it")
-    interrupts = re.search(r"(send_signal|kill|killpg)\([^)\n]*(SIGINT|\b(number|kind|how)\))", source)
-    if interrupts and "Popen" in source and not re.search(r"\bchild\(|default_signals", source):
-        found.append(
-            "SIGINT for a child that may ignore it: preexec_fn=default_signals, or tests.support.children.child"
-        )
-    return found
-
-
-def test_children_end_and_hear_sigint() -> None:
-    files = [file for folder in ("tests", "benchmarks") for file in (ROOT / folder).rglob("*.py")]
-    here = {Path(__file__), ROOT / "tests" / "support" / "children.py"}
-    found = {str(file): what for file in files if file not in here and (what := careless(file.read_text()))}
-    assert found == {}
-
-
-@pytest.mark.parametrize(
-    ("source", "seen"),
-    [
-        ("with subprocess.Popen(words) as one:\n    pass", True),
-        ("one = subprocess.Popen(words)\none.send_signal(signal.SIGINT)", True),
-        ("one = subprocess.Popen(words, preexec_fn=default_signals)\none.send_signal(signal.SIGINT)", False),
-        ("one = subprocess.Popen(words)\none.send_signal(signal.SIGTERM)", False),
-    ],
-)
-def test_careless_files_are_seen(source: str, seen: bool) -> None:
-    assert bool(careless(source)) is seen

@@ -111,20 +111,6 @@ def test_the_law_can_be_broken(module: str, broken: list[str]) -> None:
     assert [source for source in broken if not offences(f"configtron.{module}", source)] == []
 
 
-@pytest.mark.parametrize(
-    ("module", "source"),
-    [
-        ("probe.icw", "import math\nfrom configtron.fingerprint import __doc__"),
-        ("probe.wire", "import socket, time\nfrom configtron.linux.netns import inside"),
-        ("service.lease", "import configtron.db, configtron.tune.drivers"),
-        ("cli", "import configtron.service, configtron.lab, configtron.probe.wire"),
-        ("cli.replay.study", "import configtron.studies"),
-    ],
-)
-def test_the_law_lets_the_lawful_pass(module: str, source: str) -> None:
-    assert offences(f"configtron.{module}", source) == []
-
-
 # What stands beside the product: folder, and what it may import. One file of tests judges the judges of benchmarks.
 JUDGES = "test_judges.py"
 OUTSIDE = {"tests": ("configtron", "tests"), "benchmarks": ("configtron", "tests.support", "benchmarks")}
@@ -166,7 +152,7 @@ LENDERS = frozenset(
     fingerprint.passive.test_foreign fingerprint.passive.test_fuzz lab.test_campaign lab.test_world
     lab.testbed.test_kept_connections lab.testbed.test_measure lab.testbed.test_pages lab.testbed.test_realism
     learner.test_damage learner.test_initial_classes learner.test_logged learner.test_relevance
-    report.page.test_markup test_clock test_packaging test_reasons tune.test_ebpf tune.test_route_table
+    report.page.test_markup test_clock test_packaging tune.test_ebpf tune.test_route_table
   """.split()
 )
 

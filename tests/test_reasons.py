@@ -19,11 +19,6 @@ MOST_ROWS = 20
 PAGE = next(
     part for part in (ROOT / "docs" / "fingerprint.md").read_text().split("\n## ") if part.startswith("Reasons\n")
 )
-# Names that became details of a family.
-OLD = re.compile(
-    r"(dns-|goaway-|tls-alert:|tls-error:|tls-version$|not-tls$|no-alpn$|bad-server-name$|no-settings$|timeout$"
-    r"|first-frame-not-settings$|first-segment-lost$|no-ack$|one-repeat$|slow-answer$|tcp-closed$)"
-)
 # What an ending or a holder may also say, without being a reason.
 NOT_REASONS = {"", "done", "quiet", "verified", "unverified", "rst"}
 
@@ -97,12 +92,6 @@ def test_every_documented_reason_is_given() -> None:
     """By any string of the code; a family by one that begins so."""
     text = "\n".join(MEASURING.values())
     assert [r for r in DOCUMENTED if f'"{r}"' not in text and f'"{r.removesuffix("*")}' not in text] == []
-
-
-def test_names_of_before_are_gone() -> None:
-    """A family's names as they once were would be rows of their own in every count."""
-    constants = {node.value for text in MEASURING.values() for node in nodes(text) if isinstance(node, ast.Constant)}
-    assert [text for text in constants if isinstance(text, str) and OLD.match(text)] == []
 
 
 def test_rows_are_in_order_whole_and_fit_on_one_page() -> None:

@@ -40,15 +40,11 @@ def test_every_cell_is_judged_the_unmeasured_too() -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (LINES[:-1], "half a shard"),
-        ([*LINES[:-2], LINES[-1]], "half a shard"),
-        (LINES[1:], "half a shard"),
-        ([*LINES[:2], LINES[2][:20]], "no shard's file"),
-        (["{}"], "no shard's file"),
-        (["[1]"], "no shard's file"),
+        (LINES[:-1], "half a shard"), ([*LINES[:-2], LINES[-1]], "half a shard"), (LINES[1:], "half a shard"),
+        ([*LINES[:2], LINES[2][:20]], "no shard's file"), (["{}"], "no shard's file"), (["[1]"], "no shard's file"),
         ([*LINES[:4], '{"kind":"load","walked":3}'], "no shard's file"),
     ],
-)
+)  # fmt: skip
 def test_half_a_shard_is_refused(lines: list[str], message: str) -> None:
     with pytest.raises(BadInput, match=message) as caught:
         filled_of(lines, "shard 3")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from tests.support.changed import changed_files, distances
-from tests.support.selection import digest, recorded, table
+from tests.support.changed import distances
+from tests.support.selection import recorded, table
 
 TESTS = """
 import pytest
@@ -64,34 +64,12 @@ def test_what_failed_is_tried_once_more_and_nothing_else(tmp_path: Path) -> None
     assert "3 deselected" in session(tmp_path, *words, "--failed", second="pass")
 
 
-@pytest.mark.slow
-def test_no_test_begins_after_the_budget(tmp_path: Path) -> None:
-    assert "3 skipped" in session(tmp_path, "--budget-s", "0")
-
-
 def test_other_sources_are_another_record(tmp_path: Path) -> None:
     file = tmp_path / "record"
     row = {"test": "a.py::test", "outcome": "passed", "wall_s": 1.0, "cpu_s": 0.5}
     file.write_text("".join(json.dumps(row | {"sources": name}) + "\n" for name in ("one", "two")))
     assert [found["sources"] for found in recorded(file, "two")] == ["two"]
     assert table(recorded(file, "two"))[1].split() == [".", "1", "1", "0", "0", "1", "0"]
-
-
-@pytest.mark.slow
-def test_changed_without_a_base_is_every_test_and_an_unknown_base_is_one_line(tmp_path: Path) -> None:
-    """`make test-changed` in a shallow clone was a usage error; an unknown commit was a traceback of pytest's."""
-    assert "1 failed, 1 passed, 1 skipped" in session(tmp_path, "--changed", "--budget-s", "60")
-    assert "INTERNALERROR" not in session(tmp_path, "--changed", "nosuch")
-
-
-def test_a_file_that_git_does_not_know_yet_is_a_change() -> None:
-    before = digest()
-    new = ROOT / "tests" / f"new_{os.getpid()}.txt"
-    try:
-        new.write_text("x")
-        assert f"tests/{new.name}" in changed_files("HEAD") and digest() != before
-    finally:
-        new.unlink()
 
 
 @pytest.mark.slow

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from tests.support.rules import offenders
 from tests.support.sources import defines, nodes, parsed, snake, sources
 
 # Names that gather what belongs elsewhere.
@@ -171,18 +170,6 @@ def test_no_circle_of_c_files(folder: str) -> None:
     assert circles(c_graph((file.name, file.read_text()) for file in files)) == []
 
 
-@pytest.mark.parametrize(
-    ("graph", "found"),
-    [
-        ({"a": {"b"}, "b": {"c"}, "c": set()}, []),
-        ({"a": {"b"}, "b": {"a"}, "c": {"a"}}, [["a", "b"]]),
-        ({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"e"}, "e": {"d"}}, [["a", "b", "c"], ["d", "e"]]),
-    ],
-)
-def test_circles_are_found(graph: Graph, found: list[list[str]]) -> None:
-    assert circles(graph) == found
-
-
 def test_imports_of_functions_and_calls_between_c_files_are_seen() -> None:
     source = "from p import one, name\ndef f():\n    from p.two import name\n"
     assert imported(source, frozenset(("p", "p.one", "p.two"))) == {"p", "p.one", "p.two"}
@@ -221,17 +208,3 @@ def test_no_more_constants_are_replaced() -> None:
         'monkeypatch.setattr(module, "load", f)\nmonkeypatch.setitem(table, "A", 1)\n'
     )
     assert list(replaced(planted)) == [(1, "CHUNK"), (2, "MOST")]
-
-
-def is_even(number: int) -> None:
-    assert number % 2 == 0, f"{number} is odd"
-
-
-def test_a_rule_lists_each_offender_and_needs_rows() -> None:
-    found = offenders(is_even, [1, 2, 3], lambda number: f"row {number}")
-    assert list(found) == ["row 1", "row 3"] and "3 is odd" in found["row 3"]
-    assert offenders(is_even, [2, 4]) == {}
-    with pytest.raises(AssertionError, match="without rows"):
-        offenders(is_even, [])
-    with pytest.raises(TypeError):
-        offenders(is_even, ["a"])  # type: ignore[list-item]

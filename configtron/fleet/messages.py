@@ -6,7 +6,8 @@
 
 A frame is one byte of protocol version, then MessagePack: an array whose first element is the name of the message.
 Rules for this file: pure; every text, list and number has a bound; a field is never reused with another meaning, a
-change of a field's meaning raises `PROTOCOL`.
+change of a field's meaning raises `PROTOCOL`. Dropped: fields behind the last known one, which a later version may add
+at the end alone: one without which the others are misread raises `PROTOCOL`, and that is refused.
 
 Source     ConfigTron (section 5: maps, reports, queries); xDS protocol (version, error field, last good kept)
 """

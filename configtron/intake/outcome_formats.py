@@ -12,7 +12,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -55,6 +54,8 @@ LIKE_ADDRESS = re.compile(
 )
 # Prefixes, and names of sites, that are remembered as good.
 REMEMBERED = 50_000
+# Cells of a CSV that have no value, as pandas, R and databases write them; in lower case.
+NO_VALUES = ("", "nan", "na", "n/a", "<na>", "none", "null")
 # Controls, and halves of characters (JSON's escapes can write them).
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -96,14 +97,15 @@ def objects(lines: Iterable[tuple[int, str]], reading: Reading) -> Iterator[tupl
 def columns_of(header: str, where: str) -> list[str]:
     """Return the words of a CSV's header. Errors: `BadInput`."""
     try:
-        return next(csv.reader([header]))
+        return next(csv.reader([header], skipinitialspace=True))
     except csv.Error as error:
         raise BadInput(f"{where}: not CSV ({error})") from error
 
 
 def csv_rows(columns: list[str], at: int, lines: Iterable[tuple[int, str]], reading: Reading
              ) -> Iterator[tuple[int, dict[str, str]]]:  # fmt: skip
-    """Yield the row of each line by its columns, without empty cells; refuse a line that is none. at: the header's."""
+    """Yield the row of each line by its columns, without cells of no value (`NO_VALUES`); refuse a line that is none.
+    at: the header's."""
     reached = [at]
 
     def counted() -> Iterator[str]:
@@ -111,7 +113,7 @@ def csv_rows(columns: list[str], at: int, lines: Iterable[tuple[int, str]], read
             reached[0] = number
             yield line
 
-    rows = csv.reader(counted())
+    rows = csv.reader(counted(), skipinitialspace=True)
     while True:
         try:
             row = next(rows, None)
@@ -123,7 +125,12 @@ def csv_rows(columns: list[str], at: int, lines: Iterable[tuple[int, str]], read
         if len(row) != len(columns):
             reading.refuse(reached[0], f"{len(columns)} columns are wanted")
             continue
-        yield reached[0], {key: text for key, text in zip(columns, row, strict=True) if text != ""}
+        yield reached[0], {key: text for key, text in zip(columns, row, strict=True) if _is_value(key, text)}
+
+
+def _is_value(key: str, text: str) -> bool:
+    """Return whether a cell of a CSV has a value; NA as a region is Namibia."""
+    return text.lower() not in NO_VALUES or (text, key) == ("NA", "region")
 
 
 def _columns(columns: Iterable[str], where: str) -> list[str]:
@@ -150,25 +157,29 @@ def outcome_of(form: Mapping[str, Any], source: str) -> Outcome:
     known = {"context", "profile", *OF_DECISION, "plt_ms", "measured_at"}
     if strange := sorted(set(form) - known):
         raise BadInput(f"{_shown(strange[0])} is no field of an outcome; there is: {', '.join(sorted(known))}")
-    if form.get("plt_ms") is None:
-        raise BadInput("plt_ms is missing")
-    plt_ms = _number("plt_ms", form["plt_ms"])
-    if not LEAST_MS <= plt_ms <= MOST_MS:
-        what = f"a page load time is from {LEAST_MS} ms to {MOST_MS:.0f}, a day"
-        raise BadInput(f"plt_ms is {_shown(form['plt_ms'])}; {what}")
+    plt_ms = took_of(form.get("plt_ms"))
     propensity = None if form.get("propensity") is None else propensity_of(form["propensity"])
-    expected = None if form.get("expected_ms") is None else _number("expected_ms", form["expected_ms"])
+    expected = None if form.get("expected_ms") is None else number_from("expected_ms", form["expected_ms"])
     profile = _profile(_object("profile", form))
     arm = form.get("arm") or ("static" if profile.settings else "default")
     if not isinstance(arm, str) or arm not in ARM:
         raise BadInput(f"no arm is called {_shown(arm)}; there is: {', '.join(ARMS)}")
     class_id = _word("class", form["class"]) if form.get("class") is not None else ""
-    context = _unaddressed(context_of(_object("context", form)))
-    decision = Decision(context, class_id, profile, arm, expected, propensity)
+    decision = Decision(context_of(_object("context", form)), class_id, profile, arm, expected, propensity)
     at = form.get("measured_at") or 0
     # A simulation counts nanoseconds from its beginning.
     dated = _whole if source == "sim" or str(at) == "0" else epoch_ns
     return Outcome(decision, plt_ms, dated("measured_at", at) or 0, source)
+
+
+def took_of(value: Any, name: str = "plt_ms") -> float:
+    """Return a page load time, ms. Errors: `BadInput`."""
+    if value is None:
+        raise BadInput(f"{name} is missing")
+    if not LEAST_MS <= (took_ms := number_from(name, value)) <= MOST_MS:
+        what = f"a page load time is from {LEAST_MS} ms to {MOST_MS:.0f}, a day"
+        raise BadInput(f"{name} is {_shown(value)}; {what}")
+    return took_ms
 
 
 def epoch_ns(key: str, value: Any, of_text: Callable[[str], int] | None = None) -> int:
@@ -192,7 +203,7 @@ def epoch_ns(key: str, value: Any, of_text: Callable[[str], int] | None = None) 
 
 def propensity_of(value: Any) -> float:
     """Return how likely a configuration was. Errors: `BadInput`."""
-    propensity = _number("propensity", value)
+    propensity = number_from("propensity", value)
     if not LEAST_PROPENSITY <= propensity <= 1:
         raise BadInput(f"propensity is {_shown(value)}; it is a probability, from {LEAST_PROPENSITY} to 1")
     return propensity
@@ -205,13 +216,13 @@ def context_of(form: Mapping[str, Any]) -> Context:
     given: dict[str, Any] = {key: number_of(key, form[key]) for key in NUMBERS if form.get(key) is not None}
     given |= {key: _word(key, form[key]) for key in WORDS if form.get(key) is not None}
     if "prefix" in given:
-        _networked(given["prefix"])
+        given["prefix"] = _kept_prefix(given["prefix"])
     return Context(**given, asn=_whole("asn", form.get("asn"), MOST_ASN))
 
 
 def number_of(key: str, value: Any) -> float:
     """Return a context's number of that name, from a number or text. Errors: `BadInput`."""
-    number = _number(key, value)
+    number = number_from(key, value)
     if not 0 <= number <= NUMBERS[key]:
         share = ", a share" if key in SHARES else ""
         raise BadInput(f"{key} is {_shown(value)}; it is not negative and at most {NUMBERS[key]:.0f}{share}")
@@ -225,26 +236,17 @@ def site_of(name: str) -> str:
 
 
 @lru_cache(REMEMBERED)
-def _networked(prefix: str) -> None:
-    """Refuse text that is spelt as an address or a prefix and is none. Words that are spelt otherwise name clients,
-    too. Errors: `BadInput`."""
-    if LIKE_ADDRESS.fullmatch(prefix) and network_of(prefix) is None:
-        raise BadInput(f"prefix {_shown(prefix)} is no address and no prefix")
-
-
-def _unaddressed(context: Context) -> Context:
-    """Keep no more of a client than its prefix, as its network is written: without the address's other bits."""
-    prefix = _kept_prefix(context.prefix)
-    return context if prefix == context.prefix else replace(context, prefix=prefix)
-
-
-@lru_cache(REMEMBERED)
 def _kept_prefix(prefix: str) -> str:
-    """Return the prefix of an address; a prefix without the bits below its length; other words as they are."""
+    """Return the prefix of an address; a prefix without the bits below its length; other words, which name clients,
+    too, as they are. Errors: `BadInput` for text that is spelt as an address or a prefix and is none."""
     if address := plain_text(prefix):
         return prefix_of(address)
-    network = network_of(prefix) if LIKE_ADDRESS.fullmatch(prefix) else None
-    return prefix if network is None else str(network)
+    if not LIKE_ADDRESS.fullmatch(prefix):
+        return prefix
+    network = network_of(prefix)
+    if network is None:
+        raise BadInput(f"prefix {_shown(prefix)} is no address and no prefix")
+    return str(network)
 
 
 def _object(key: str, form: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -259,7 +261,8 @@ def _profile(form: Mapping[str, Any]) -> Profile:
     return Profile("/".join(str(value).replace("/", "") for value in settings.values()), tuple(settings.items()))
 
 
-def _number(key: str, value: Any) -> float:
+def number_from(key: str, value: Any) -> float:
+    """Return a finite number, from a number or text. Errors: `BadInput`."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):

@@ -6,6 +6,7 @@ Method     A socket of one netlink protocol in one network namespace. `dump` lis
            changes many things in batches whose last request asks for an acknowledgement, `events` reads what the
            kernel broadcasts to the groups joined. Errors name the request of a batch and carry the kernel's extended
            explanation (NLMSGERR_ATTR_MSG).
+           Dropped: the sender's port, since only root can send in the kernel's place; other flags.
 Fails as   a dump that the kernel flags as torn (NLM_F_DUMP_INTR: the table changed meanwhile) is asked again; events
            that the socket's buffer had no room for are reported as lost.
 Differs    from pyroute2: messages stay bytes, and callers unpack only the attributes that they need: decision 0040.

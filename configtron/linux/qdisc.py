@@ -5,6 +5,9 @@ Rules for this file: it knows the wire format and nothing of network conditions.
 for all that changes at once, because a fork of `tc` costs more than the rest of a change, and because iproute2 6.1
 cannot set netem's seed.
 
+Dropped: correlations, reordering, corruption, rate and gaps of netem, peak rate and overhead of tbf, since `put` writes
+none of them and deletes what others have set.
+
 Source     linux/pkt_sched.h, linux/rtnetlink.h; net/sched/sch_netem.c, sch_tbf.c, sch_fifo.c
 """
 

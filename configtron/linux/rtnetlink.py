@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Routing netlink: message kinds and headers of routes, rules, links and addresses; a namespace's addresses.
 
+Dropped: of an address its flags (tentative, deprecated), interface and life, since a lookup takes any local address,
+and one that no socket can bind is passed over.
+
 Source     rtnetlink(7); linux/rtnetlink.h, linux/if_addr.h, linux/fib_rules.h
 """
 

@@ -4,7 +4,8 @@
 Question   Which TCP connections does a network namespace have, and what does the kernel keep of each?
 Method     `struct inet_diag_req_v2` asks, over a netlink socket of NETLINK_SOCK_DIAG; `struct inet_diag_msg` and its
            attributes answer. Multicast groups report every socket that the kernel destroys. None of it needs root.
-Reads as   `DiagSocket`: addresses, ports, state, and attributes as bytes (`struct tcp_info` under INFO).
+Reads as   `DiagSocket`: addresses, ports, state, and attributes as bytes (`struct tcp_info` under INFO). Dropped: the
+           bound interface, since the cookie tells two sockets of the same ends apart; timers, queues, owner.
 Fails as   `Missing` where the kernel has no inet_diag for TCP (module tcp_diag).
 Source     sock_diag(7); linux/inet_diag.h, linux/sock_diag.h; net/core/sock_diag.c (sock_diag_broadcast_destroy)
 """

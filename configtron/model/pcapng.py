@@ -3,6 +3,8 @@
 
 Rules for this file: blocks that others write are read in either byte order and any resolution of time (`Section`,
 `interface_of`, `options`); we write little-endian, nanoseconds, every length padded to 32 bits. Files are arguments.
+Dropped: of a section its length and minor version, since blocks are walked; of an interface its name, filter, speed,
+zone and checksum's length (if_fcslen), since IP says where a packet ends; of statistics all but drops.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ _MAGIC_LITTLE, _MAGIC_BIG = b"\x4d\x3c\x2b\x1a", b"\x1a\x2b\x3c\x4d"
 LINKTYPE_RAW, LINKTYPE_UPPER_PDU = 101, 252
 # A section of this byte order, version 1.0, of unknown length.
 SECTION_BODY = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
-# Options: end, comment, if_name, if_tsresol (9: nanoseconds), epb_flags (1 inbound, 2 outbound), if_tsoffset,
-# isb_ifdrop.
-_END, _COMMENT, _NAME, _RESOLUTION, _FLAGS, _OFFSET, _DROPPED = 0, 1, 2, 9, 2, 14, 5
+# Options: end, comment, if_name, if_tsresol (9: nanoseconds), epb_flags (1 inbound, 2 outbound), if_tsoffset;
+# isb_ifdrop and isb_osdrop, which lost different packets.
+_END, _COMMENT, _NAME, _RESOLUTION, _FLAGS, _OFFSET, _DROPPED = 0, 1, 2, 9, 2, 14, (5, 7)
 _WAYS = {"in": 1, "out": 2}
 _WAY_OF = {1: "in", 2: "out"}
 # TLS key log ("TLSK"), as NSS writes it.
@@ -68,10 +70,11 @@ class Interface:
 
 @dataclass(slots=True)
 class Section:
-    """A section that is being read: its byte order, its interfaces so far."""
+    """A section that is being read: its byte order, its interfaces so far, the drops that its packets have named."""
 
     order: str
     interfaces: list[Interface] = field(default_factory=list)
+    dropped: int = 0
 
     @property
     def byteorder(self) -> str:
@@ -180,8 +183,8 @@ def _padded(data: bytes) -> bytes:
 
 
 def order_of(head: bytes) -> str | None:
-    """Return the byte order of a section header's first 12 bytes; None if it is none."""
-    return {_MAGIC_LITTLE: "<", _MAGIC_BIG: ">"}.get(bytes(head[8:12]))
+    """Return the byte order of a section header's first 14 bytes; None if it is none of version 1."""
+    return {_MAGIC_LITTLE + b"\1\0": "<", _MAGIC_BIG + b"\0\1": ">"}.get(bytes(head[8:14]))
 
 
 def interface_of(body: bytes, section: Section) -> Interface | None:
@@ -217,8 +220,8 @@ def options(body: bytes, at: int, order: str) -> list[tuple[int, bytes]]:
 
 def dropped(body: bytes, order: str) -> int:
     """Return the packets that the capture lost on an interface, by its statistics block's body."""
-    values = [_int(value, order) for code, value in options(body, 12, order) if code == _DROPPED and len(value) == 8]
-    return max(values, default=0)
+    listed = options(body, 12, order)
+    return sum({code: _int(value, order) for code, value in listed if code in _DROPPED and len(value) == 8}.values())
 
 
 def keylog_of(body: bytes, order: str) -> str:

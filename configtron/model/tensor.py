@@ -49,8 +49,9 @@ from configtron.model.nouns import Context, Knob
 FORMAT, VERSION = "configtron-plt-tensor", 1
 # Columns that every file has.
 TENSOR_COLUMNS = ("header", "bandwidth_kbps", "rtt_ms", "loss", "configurations", "median_ms")
-# Columns that a file may have besides, and rows of `characteristics.py`. Who knows none of them reads the rest.
-OPTIONAL = ("repeats_ms", "damage", "damage_high", "weight")
+# Columns that a file may have besides rows of `characteristics.py`, and a world's sessions. Any other is refused: its
+# name may be a known one, misspelt.
+OPTIONAL, SESSIONS = ("repeats_ms", "damage", "damage_high", "weight"), "session_"
 # What a file that is none, or a damaged one, makes zip, zlib, numpy's own header and JSON raise.
 UNREADABLE = (
     ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError, OSError, RuntimeError, SyntaxError,
@@ -236,6 +237,9 @@ def read(file: BinaryIO, name: str = "tensor") -> Tensor:
         with np.load(file, allow_pickle=False) as columns:
             if absent := [column for column in TENSOR_COLUMNS if column not in columns]:
                 raise BadInput(f"{name}: no PLT-tensor, it lacks {', '.join(absent)}; {MAKE}")
+            known = (*TENSOR_COLUMNS, *OPTIONAL, *BY_NAME)
+            if strange := [one for one in columns.files if one not in known and not one.startswith(SESSIONS)]:
+                raise BadInput(f"{name}: no column is called {strange[0][:SHOWN]!r}; there is: {', '.join(known[1:])}")
             return _once(name, _tensor(name, {column: columns[column] for column in columns.files}))
     except UNREADABLE as error:
         # What numpy advises, to unpickle it all the same, is what a stranger's file must not have.

@@ -21,6 +21,8 @@ from configtron.fingerprint.passive.tunnels import NO_IP
 HEAD_BYTES = 512
 NFLOG, NFLOG_PAYLOAD = 239, 9
 IPV4, IPV6, MPLS_UNICAST, MPLS_MULTICAST = 0x0800, 0x86DD, 0x8847, 0x8848
+# A whole frame behind an IP header.
+ETHERNET = 143
 # Scapy's classes for bytes that no layer knows, and for what is encrypted.
 OPAQUE = frozenset(("Raw", "Dot11Encrypted"))
 # Layers of one frame that are followed: a crafted frame may have no end of them.
@@ -54,7 +56,7 @@ def _finder() -> Callable[[int, bytes], int]:
     """Import Scapy's layers without its warnings, and return the search for IP headers."""
     logging.getLogger("scapy").setLevel(logging.CRITICAL)
     from scapy.config import conf
-    from scapy.contrib import erspan
+    from scapy.contrib import erspan, etherip
     from scapy.contrib.chdlc import CHDLC
     from scapy.contrib.mpls import MPLS
     from scapy.layers import dot11, ppi
@@ -65,12 +67,14 @@ def _finder() -> Callable[[int, bytes], int]:
     from scapy.packet import bind_layers
 
     # Imported for their effect: they register themselves with Scapy.
-    assert erspan and dot11 and ppi
+    assert erspan and etherip and dot11 and ppi
     lower = ((Ether, "type"), (Dot1Q, "type"), (Dot1AD, "type"), (SNAP, "code"), (CHDLC, "proto"), (GRE, "proto"))
     upper = ((MPLS_UNICAST, MPLS), (MPLS_MULTICAST, MPLS), (PPPOE, PPPoE), (IPV4, IP), (IPV6, IPv6))
     for below, name in lower:
         for number, above in (*upper, (0x8100, Dot1Q), (0x88A8, Dot1AD)):
             bind_layers(below, above, **{name: number})
+    # RFC 8986 10.1, which Scapy does not know.
+    bind_layers(IP, Ether, proto=ETHERNET)
     links = {link: _behind(first) for link, first in conf.l2types.num2layer.items()}
 
     def find(link: int, data: bytes) -> int:

@@ -5,7 +5,8 @@ Each record has its length in its header, so a reader has to walk from record to
 parts, and all parts are walked together, one record of each at a time. Where the first record of a part begins is
 guessed. A part counts only if the walk of the part before it ended exactly there, so a wrong guess costs time and
 nothing else: from there on, records are walked one by one. The other fields of the headers are read afterwards, for all
-records together.
+records together. Dropped: zone and accuracy, since all programs write 0; the snap length, since records have their own;
+the length of a frame check sequence, since IP says where a packet ends.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from configtron.fingerprint.capture.packet_blocks import words_of
 from configtron.fingerprint.passive.columns import Column
 
 # Magic number as read little-endian -> (byte order, nanoseconds per unit of the fraction).
 MAGICS = {
     0xA1B2C3D4: ("<", 1000), 0xD4C3B2A1: (">", 1000), 0xA1B23C4D: ("<", 1), 0x4D3CB2A1: (">", 1),
 }  # fmt: skip
-# A record whose header has other fields behind (patched libpcap of old); no program has written them for long.
-MODIFIED = frozenset((0xA1B2CD34, 0x34CDB2A1))
 HEADER, RECORD = 24, 16
+# 2.4 in either byte order. Older ones have a record's two lengths the other way round, some files of them.
+VERSION = {"<": b"\2\0\4\0", ">": b"\0\2\0\4"}
 # Place of the number of captured bytes in a record's header.
 LENGTH_AT = 8
 # Size of a part: some 80 records of full size, or 500 short ones. Larger parts need fewer guesses, but more steps,
@@ -49,12 +51,11 @@ class Header(NamedTuple):
 
 
 def header_of(data: bytes) -> Header | None:
-    """Return the header that these bytes open with; None if they are no pcap."""
+    """Return the header that these bytes open with; None if they are no pcap 2.4."""
     known = MAGICS.get(int.from_bytes(data[:4], "little"))
-    if known is None or len(data) < HEADER:
+    if known is None or len(data) < HEADER or data[4:8] != VERSION[known[0]]:
         return None
-    order, unit_ns = known
-    return Header(order, unit_ns, int.from_bytes(data[20:24], "little" if order == "<" else "big") & LINK_MASK)
+    return Header(*known, int.from_bytes(data[20:24], "little" if known[0] == "<" else "big") & LINK_MASK)
 
 
 def walk(data: bytearray, at: int, end: int, order: str, *, part: int = PART_BYTES) -> tuple[Column, int, bool]:
@@ -63,7 +64,7 @@ def walk(data: bytearray, at: int, end: int, order: str, *, part: int = PART_BYT
     parts, at = _walk_parts(data, [at, *_guess_begins(data, at, end, order, part)], end, order)
     found: list[int] = []
     add = found.append
-    views = [_words(data, shift, order) for shift in range(4)]  # a record may begin at any byte
+    views = [words_of(data, order, shift) for shift in range(4)]  # a record may begin at any byte
     last, broken = end - RECORD, False
     while at <= last:
         size = views[at & 3][(at >> 2) + 2]
@@ -123,14 +124,6 @@ def _guess_begins(data: bytearray, at: int, end: int, order: str, part: int) -> 
                 yield place
                 break
             place += 1
-
-
-def _words(data: bytearray, shift: int, order: str) -> memoryview:
-    """Return the 32-bit words at shift, shift + 4, ..."""
-    size = (len(data) - shift) // 4
-    if order == "<":
-        return memoryview(data)[shift : shift + size * 4].cast("I")
-    return memoryview(np.frombuffer(data, ">u4", size, shift).astype("=u4"))  # type: ignore[arg-type]
 
 
 def fields(

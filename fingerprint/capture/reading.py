@@ -3,6 +3,8 @@
 
 with opened(path) as source:
     for frames in read(source, counts): ...
+
+Dropped: blocks that hold no packet of a network (names, journals, custom and unknown ones), as the format demands.
 """
 
 from __future__ import annotations
@@ -85,10 +87,11 @@ def read(source: CaptureSource, counts: Counter[str], *, file: int = 0, name: st
         yield from _Pcapng(window, counts, file, [] if keylog is None else keylog).frames()
     elif not head:
         raise BadInput(f"{name}: {'its compression is broken' if source.broken else 'empty'}, no capture")
-    elif int.from_bytes(head[:4], "little") in pcap.MODIFIED:
-        raise BadInput(f"{name}: a pcap of patched libpcap; convert it: editcap -F pcapng IN OUT")
     else:
-        raise BadInput(f"{name}: neither pcap nor pcapng (it begins with {head[:4].hex()})")
+        begins = head[:16].hex(" ", 4)
+        raise BadInput(
+            f"{name}: neither pcap 2.4 nor pcapng 1 (it begins with {begins}); editcap converts other captures"
+        )
     if source.broken:
         counts[source.broken] += 1
 
@@ -105,10 +108,7 @@ def _pcap(window: Buffer, header: pcap.Header, counts: Counter[str], file: int) 
             number += len(records)
         if broken or not window.more():
             break
-    if broken:
-        counts[BROKEN] += 1
-    elif window.end > window.at:
-        counts[CUT] += 1
+    _count_end(window, counts, broken=broken)
 
 
 class _Pcapng:
@@ -138,24 +138,25 @@ class _Pcapng:
                 why = self._block()
                 if why == "end":
                     break
-        self.counts["dropped-by-capture"] += sum(self.dropped.values())
-        if why == "broken":
-            self.counts[BROKEN] += 1
-        elif window.end > window.at:
-            self.counts[CUT] += 1
+        self._count_drops()
+        _count_end(window, self.counts, broken=why == "broken")
+
+    def _count_drops(self) -> None:
+        """Count what a section's statistics report beyond the drops that its packets name."""
+        self.counts["dropped-by-capture"] += max(sum(self.dropped.values()) - self.section.dropped, 0)
+        self.dropped.clear()
 
     def _block(self) -> str:
         """Read one block that is no packet: "" or "broken" or "end"."""
         window, section = self.window, self.section
         if not window.need(12):
             return "end"
-        head = bytes(memoryview(window.data)[window.at : window.at + 12])
+        head = bytes(memoryview(window.data)[window.at : window.at + 14])
         if head[:4] == pcapng.SECTION.to_bytes(4, "little"):
             order = pcapng.order_of(head)
             if order is None:
                 return "broken"
-            self.counts["dropped-by-capture"] += sum(self.dropped.values())
-            self.dropped.clear()
+            self._count_drops()
             section = self.section = pcapng.Section(order)
         size = int.from_bytes(head[4:8], section.byteorder)  # type: ignore[arg-type]
         if size < 12 or size > packet_blocks.BLOCK_MOST or size & 3:
@@ -183,6 +184,11 @@ class _Pcapng:
             if interface < len(section.interfaces):
                 self.dropped[interface] = pcapng.dropped(body, section.byteorder)
         return ""
+
+
+def _count_end(window: Buffer, counts: Counter[str], *, broken: bool) -> None:
+    counts[BROKEN] += broken
+    counts[CUT] += not broken and window.end > window.at
 
 
 def _bytes(window: Buffer) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:

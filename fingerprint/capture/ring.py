@@ -9,6 +9,7 @@ Method     AF_PACKET with TPACKET_V3: the kernel writes frames that pass the fil
 Reads as   `Frames`, stamped in nanoseconds by the kernel's wall clock and shown by one that no step moves
            (`configtron/linux/clock.py`); how many frames were lost since the ring was opened, and how many stamps a
            step of the wall clock made unsure.
+           Dropped: the VLAN tag that the card took off, since networks are not told apart; checksum states.
 Why not    libpcap: it uses the same ring, but hands over one packet a call, and a call into Python costs more than all
            that is done with a packet afterwards. Its compiler of filters is used (by the caller that opens a ring).
 Differs    from libpcap on interfaces without Ethernet header: there the kernel takes the link header off, and frames
@@ -25,7 +26,6 @@ import select
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -178,9 +178,7 @@ class Ring:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -2,7 +2,8 @@
 """Facts about an address, from files: its network and country (MaxMind's format), its device (an access log).
 
 Rules for this file: an absent or broken file is one line at the start; afterwards nothing stops a watch. A log may
-grow, be rotated or be cut while it is read; the memory of it is bounded.
+grow, be rotated or be cut while it is read; the memory of it is bounded. Dropped: of a record all but number, country
+and place (`registered_country` is where a network was registered, not where it is).
 """
 
 from __future__ import annotations
@@ -183,15 +184,8 @@ class Surroundings:
         asn, region = self._places.of(address)
         device, why = self.log.of(address) if self.log is not None else ("", "no-log")
         missing = "not-listed" if len(self._places) else "no-file"
-        unknown: Unknown = tuple(
-            (name, reason)
-            for name, absent, reason in (
-                ("asn", asn is None, missing),
-                ("region", not region, missing),
-                ("device", not device, why),
-            )
-            if absent
-        )
+        absent = (("asn", missing, asn is None), ("region", missing, not region), ("device", why, not device))
+        unknown: Unknown = tuple((name, reason) for name, reason, lacks in absent if lacks)
         return AddressFacts(asn, region, device, unknown)
 
     def read(self) -> None:

@@ -33,8 +33,10 @@ from configtron.fingerprint.passive.columns import (
     no_rows,
 )
 from configtron.fingerprint.passive.connections import Connections, connect, running
+from configtron.fingerprint.passive.first_flight import PROOFS, Flights
 from configtron.fingerprint.passive.heads import Heads
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, ConnectionSummary, summarise
+from configtron.fingerprint.passive.tls import records_end
 from configtron.fingerprint.passive.tunnels import UNREAD
 
 # Rows gathered before connections are reported: some 60 MB of columns.
@@ -147,6 +149,7 @@ class Gathering:
             return
         found = connect(rows, self.pairs.ends.ports, self.steps)
         summary = summarise(found, trips=self.trips)
+        self._stop_at_records(found, summary.flights)
         self._add(summary)
         over = np.full(found.total, last)
         if not last:
@@ -157,6 +160,13 @@ class Gathering:
         yield Batch(found, summary, finished, self.pairs.ends, self.heads)
         if not last:
             self._carry(found, summary, over, later)
+
+    def _stop_at_records(self, found: Connections, flights: Flights) -> None:
+        """Make bounds of flights that end where a TLS record does: a write ended there, and by chance a segment."""
+        for one in np.flatnonzero(flights.proof == PROOFS.index("ack-clocked")).tolist():
+            head = self.heads.kept.get(int(found.rows.frame[flights.first[one]]))
+            if head is not None and records_end(head.payload) == flights.size[one]:
+                flights.proof[one] = PROOFS.index("server-paced")
 
     def _add(self, summary: ConnectionSummary) -> None:
         """Add the earlier counts of a connection."""
@@ -195,12 +205,9 @@ class Gathering:
                 part = np.maximum(found.seq[way.rows], found.ack[way.rows]) >> SPINE_SHIFT
                 spine[way.rows[1:][(part[1:] != part[:-1])]] = True
         keep = ~over[found.of] & (~long[found.of] | (place < OPENING) | (left <= TAIL) | spine)
+        added = {name: column for name, column in summary.columns.items() if CONNECTION_COLUMNS[name].join != "first"}
         for connection in np.flatnonzero(~over).tolist():
-            values = {
-                name: int(column[connection])
-                for name, column in summary.columns.items()
-                if CONNECTION_COLUMNS[name].join != "first"
-            }
+            values = {name: int(column[connection]) for name, column in added.items()}
             self._before[int(summary.columns["frame"][connection])] = values
         carried = rows.take(np.flatnonzero(keep))
         self._carried = carried.size

@@ -10,7 +10,11 @@ Method     The first bytes of all frames are copied out of the buffer side by si
 Fails as   a count under a name for every frame that is no row: not-ip, arp, udp, icmp, other-protocol, fragment,
            cut-header, malformed-ip, malformed-tcp, link-type-N, esp, quic, unread-gre and its like. A row whose packet
            claims more than the frame held on the wire is counted as longer-than-frame, and is read.
-Differs    from tshark, which puts fragments together first; here no fragment is a row.
+           Dropped: IPv4's options and checksum, IPv6's flow label, since no reading depends on them; the urgent
+           pointer, since urgent bytes count as data. A TCP checksum tells copies apart and is not verified: an offload
+           leaves it unfinished.
+Differs    from tshark, which puts fragments together first; here no fragment is a row. One that may hold a part of a
+           segment is counted as unread-fragment: the connection that lacks it is not known by its ports alone.
 Source     RFC 791, RFC 8200, RFC 9293; frames that are read here and by `probe/wire/frames.py` give the same numbers.
 """
 
@@ -33,21 +37,17 @@ from configtron.fingerprint.passive.columns import (
     Rows,
     radix_order,
 )
+from configtron.fingerprint.passive.extension_headers import IS_EXTENSION, pass_extensions
 from configtron.fingerprint.passive.heads import Heads, keep_heads
 from configtron.fingerprint.passive.link import network_at
 from configtron.fingerprint.passive.options import read_options
-from configtron.fingerprint.passive.tunnels import Dissect, unfold
+from configtron.fingerprint.passive.tunnels import TUNNELS, UNREAD, Dissect, unfold
 
 TCP = 6
-# IP protocol number -> counter of packets that are no TCP. ESP is encrypted; AH is not, and is rare.
-PROTOCOLS = {17: "udp", 1: "icmp", 58: "icmp", 50: "esp", 51: "ah", 132: "sctp"}
-# RFC 8200 4.1: hop-by-hop, routing, destination options, mobility, HIP, shim6; counted in 8 bytes after the first 8.
-EXTENSIONS = (0, 43, 60, 135, 139, 140)
-FRAGMENT, AUTHENTICATION = 44, 51
-IS_EXTENSION = np.zeros(256, bool)
-IS_EXTENSION[[*EXTENSIONS, FRAGMENT, AUTHENTICATION]] = True
-# More extension headers than any real packet carries: a crafted chain must end.
-EXTENSIONS_MOST = 8
+# IP protocol number -> counter of packets that are no TCP. ESP is encrypted.
+PROTOCOLS = {17: "udp", 1: "icmp", 58: "icmp", 50: "esp", 132: "sctp"} | {n: UNREAD + s for n, s in TUNNELS.items()}
+# A fragment of these holds a part of a segment, or may: later fragments name only the first header.
+IN_SEGMENTS = IS_EXTENSION[6] | (np.arange(256) == TCP)
 
 HEADER4 = np.dtype(
     [("first", "u1"), ("tos", "u1"), ("total", ">u2"), ("ident", ">u2"), ("fragment", ">u2"), ("ttl", "u1"),
@@ -101,7 +101,7 @@ def decode(
     nibble = source.data[np.where(readable, source.start + at, 0)] >> 4
     four, six = np.flatnonzero(readable & (nibble == 4)), np.flatnonzero(readable & (nibble == 6))
     counts["malformed-ip"] += int(np.count_nonzero(readable & (nibble != 4) & (nibble != 6)))
-    found = _both(_version4(source, at, four, counts), _version6(source, frames, at, six, counts))
+    found = _both(_version4(source, frames, at, four, counts), _version6(source, frames, at, six, counts))
     return _segments(frames, first_bytes, found, pairs, heads, counts) if len(found.frame) else None
 
 
@@ -128,27 +128,19 @@ def _select_records(header: Column, rows: Column) -> Column:
     return header.view(f"V{header.itemsize}")[rows].view(header.dtype)
 
 
-def _version4(frames: Frames, at: Column, rows: Column, counts: Counter[str]) -> Envelopes:
+def _version4(source: Frames, frames: Frames, at: Column, rows: Column, counts: Counter[str]) -> Envelopes:
     at = at[rows]
-    start, room, wire = frames.start[rows] + at, frames.kept[rows] - at, frames.length[rows] - at
-    header = taken(frames.data, start, HEADER4)
-    size = (header["first"] & 15).astype(np.int64) * 4
+    header = taken(source.data, source.start[rows] + at, HEADER4)
     total = header["total"].astype(np.int64)
-    end = np.where(total == 0, wire, total)
-    cut = room < 20
-    bad = ~cut & ((size < 20) | (end < size))
-    fragment = ~cut & ~bad & ((header["fragment"] & 0x3FFF) != 0)
-    fine = ~(cut | bad | fragment)
-    _count(counts, ("cut-header", cut), ("malformed-ip", bad), ("fragment", fragment))
-    fine &= _is_tcp(header["protocol"], fine, counts)
-    _count(counts, ("longer-than-frame", fine & (end > wire)))
-    keep = np.flatnonzero(fine)
+    end = np.where(total == 0, frames.length[rows] - at, total)
+    word, place = header["fragment"], (header["first"] & 15).astype(np.int64) * 4
+    fragment = (word & 0x1FFF) << 3 | word >> 13 & 1
+    keep = _find_tcp(4, frames, rows, at, end, place, header["protocol"].copy(), fragment, counts)
     header = header if len(keep) == len(rows) else _select_records(header, keep)
     zero = np.zeros(len(keep), np.uint64)
-    word = header["fragment"]
     return Envelopes(
-        len(keep), rows[keep], at[keep] + size[keep], at[keep] + end[keep],
-        header["ttl"], header["tos"], header["ident"].astype(np.uint16), (word & 0x4000) != 0,
+        len(keep), rows[keep], at[keep] + place[keep], at[keep] + end[keep],
+        header["ttl"], header["tos"], header["ident"].astype(np.uint16), (header["fragment"] & 0x4000) != 0,
         (zero, header["source"].astype(np.uint64), zero, header["destination"].astype(np.uint64)),
     )  # fmt: skip
 
@@ -156,32 +148,10 @@ def _version4(frames: Frames, at: Column, rows: Column, counts: Counter[str]) ->
 def _version6(source: Frames, frames: Frames, at: Column, rows: Column, counts: Counter[str]) -> Envelopes:
     at = at[rows]
     header = taken(source.data, source.start[rows] + at, HEADER6)
-    start, room, wire = frames.start[rows] + at, frames.kept[rows] - at, frames.length[rows] - at
     payload = header["payload"].astype(np.int64)
-    end = np.where(payload == 0, wire, payload + 40)
-    place = np.full(len(rows), 40, np.int64)
-    kind = header["next"].astype(np.int64)
-    cut = room < 40
-    fragment = np.zeros(len(rows), bool)
-    for _ in range(EXTENSIONS_MOST):
-        walk = np.flatnonzero(IS_EXTENSION[kind] & ~cut & ~fragment)
-        if not len(walk):
-            break
-        cut[walk] = room[walk] < place[walk] + 8
-        walk = walk[~cut[walk]]
-        first = start[walk] + place[walk]
-        which, length = kind[walk], frames.data[first + 1].astype(np.int64)
-        offset = frames.data[first + 2].astype(np.int64) << 8 | frames.data[first + 3]
-        # An atomic fragment (RFC 6946) is the whole packet.
-        fragment[walk] = (which == FRAGMENT) & ((offset & 0xFFF9) != 0)
-        place[walk] += np.where(which == FRAGMENT, 8, np.where(which == AUTHENTICATION, 8 + length * 4, 8 + length * 8))
-        kind[walk] = frames.data[first]
-    bad = ~cut & ~fragment & (end < place)
-    fine = ~(cut | bad | fragment)
-    _count(counts, ("cut-header", cut), ("malformed-ip", bad), ("fragment", fragment))
-    fine &= _is_tcp(kind, fine, counts)
-    _count(counts, ("longer-than-frame", fine & (end > wire)))
-    keep = np.flatnonzero(fine)
+    end = np.where(payload == 0, frames.length[rows] - at, payload + 40)
+    place, fragment = np.full(len(rows), 40, np.int64), np.zeros(len(rows), np.uint16)
+    keep = _find_tcp(6, frames, rows, at, end, place, header["next"].copy(), fragment, counts)
     header = header if len(keep) == len(rows) else _select_records(header, keep)
     return Envelopes(
         0, rows[keep], at[keep] + place[keep], at[keep] + end[keep],
@@ -191,12 +161,31 @@ def _version6(source: Frames, frames: Frames, at: Column, rows: Column, counts: 
     )  # fmt: skip
 
 
-def _is_tcp(protocol: Column, fine: Column, counts: Counter[str]) -> Column:
-    tcp: Column = protocol == TCP
+def _find_tcp(
+    version: int, frames: Frames, rows: Column, at: Column, end: Column, place: Column, kind: Column, fragment: Column,
+    counts: Counter[str],
+) -> Column:  # fmt: skip
+    """Return which packets hold a whole segment; `place` becomes its place in the packet. Count the others.
+
+    at, end    where in the frame the packet begins, and its length by its header
+    place, kind, fragment  as `pass_extensions` takes them
+    """
+    room = frames.kept[rows] - at
+    cut = room < (20 if version == 4 else 40)
+    cut |= pass_extensions(version, frames.data, frames.start[rows] + at, room, place, kind, fragment)
+    bad = ~cut & ((place < 20) | (end < place))
+    fragmented = ~cut & ~bad & (fragment > 0)
+    unread = fragmented & IN_SEGMENTS[kind]
+    _count(counts, ("fragment", fragmented & ~unread), (UNREAD + "fragment", unread))
+    _count(counts, ("cut-header", cut), ("malformed-ip", bad))
+    fine = ~(cut | bad | fragmented)
+    tcp = kind == TCP
     if not tcp[fine].all():
-        for number, many in enumerate(np.bincount(protocol[fine & ~tcp]).tolist()):
+        for number, many in enumerate(np.bincount(kind[fine & ~tcp]).tolist()):
             counts[PROTOCOLS.get(number, "other-protocol")] += many
-    return tcp
+    fine &= tcp
+    _count(counts, ("longer-than-frame", fine & (end > frames.length[rows] - at)))
+    return np.flatnonzero(fine)
 
 
 def _count(counts: Counter[str], *named: tuple[str, Column]) -> None:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The beginning of the IP packet in a frame: Ethernet with tags, PPPoE, Linux cooked capture, raw IP, loopback.
 
+Dropped: link addresses and packet type, since connections are told apart by IP and TCP; numbers and priority of tags,
+by which networks are not told apart (`tunnels.py`).
+
 Source     the registry of link types (draft-ietf-opsawg-pcaplinktype); IEEE 802.1Q, 802.1ad, 802.1BR 12; Cisco TrustSec
            (its metadata of one option, the security group); RFC 2516 4
 """

@@ -16,7 +16,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from configtron.fingerprint.head import head_fields, head_status, status_version
+from configtron.fingerprint.head import final, head_fields, head_status, status_version
 from configtron.fingerprint.passive.columns import DF, STAMPED, Column, Endpoint
 from configtron.fingerprint.passive.gathering import SPOKEN_MOST, Batch
 from configtron.fingerprint.passive.tls import hello
@@ -180,11 +180,8 @@ def _spoken(trace: Trace, streams: dict[str, bytes], secret: Sequence[DecryptedM
 
 def _offers_h2c(request: bytes) -> bool:
     """Return whether an HTTP/1 request offers to go on in HTTP/2."""
-    return any(
-        H2C in (token.strip().lower() for token in value.split(","))
-        for name, value in head_fields(request)
-        if name == "upgrade"
-    )
+    offers = ",".join(value for name, value in head_fields(request) if name == "upgrade")
+    return H2C in (token.strip().lower() for token in offers.split(","))
 
 
 def _upgraded(trace: Trace, answer: bytes) -> list[Trace]:
@@ -193,7 +190,7 @@ def _upgraded(trace: Trace, answer: bytes) -> list[Trace]:
 
     One that goes on in HTTP/1 may speak HTTP/2 all the same: that is no evidence.
     """
-    head, _, rest = answer.partition(b"\r\n\r\n")
+    head, _, rest = final(answer).partition(b"\r\n\r\n")
     if status_version(head) is None or head_status(head) != SWITCHING or not rest:
         return []
     heard = (Message(0.0, "in", rest),)

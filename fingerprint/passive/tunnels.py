@@ -2,9 +2,10 @@
 """Frames whose IP packet lies deeper than their own header says: look into tunnels for the innermost one.
 
 Question   Where does the innermost IP packet of a frame begin?
-Method     A tunnel in UDP holds a frame, which is read as any other, for all frames together (`udp_tunnels.py`). Other
-           tunnels and link types go to a dissector (`capture/dissect.py`, an argument), in a Python loop over frames.
-           A frame that can hold no TCP (ARP, LLDP, spanning tree) goes nowhere.
+Method     A tunnel may stand behind extension headers (`extension_headers.py`). A tunnel in UDP holds a frame, which is
+           read as any other, for all frames together (`udp_tunnels.py`). Other tunnels and link types go to a dissector
+           (`capture/dissect.py`, an argument), in a Python loop over frames. A frame that can hold no TCP (ARP, LLDP,
+           spanning tree) goes nowhere.
 Fails as   a count under a name: unread-gre and its like, link-type-N.
 Differs    from the tunnel's end, which looks up the network by its identifier: here, networks are not told apart, as
            VLANs are not. Cilium writes the sender's identity there, OVN the destination's network, GTP the receiver's
@@ -21,7 +22,8 @@ from collections.abc import Callable
 import numpy as np
 
 from configtron.fingerprint.passive.columns import Column, Frames
-from configtron.fingerprint.passive.link import ETHERNET, PPPOE, TAGS, TAGS_MOST, TYPED, UNKNOWN, network_at
+from configtron.fingerprint.passive.extension_headers import IS_EXTENSION, LATER_FROM, pass_extensions
+from configtron.fingerprint.passive.link import ETHERNET, PPPOE, RAW, TAGS, TAGS_MOST, TYPED, UNKNOWN, network_at
 from configtron.fingerprint.passive.udp_tunnels import frames_within
 
 # (link type, a frame's bytes) -> bytes before the innermost IP header; -1: none is found; `NO_IP`: all was understood,
@@ -31,10 +33,9 @@ Dissect = Callable[[int, bytes], int]
 # Counters of frames that no reader understood begin so: connections of the capture may lack segments.
 UNREAD = "unread-"
 # IP protocol number -> name of the tunnel.
-TUNNELS = {4: "ip-in-ip", 41: "6in4", 47: "gre", 137: "mpls"}
+TUNNELS = {4: "ip-in-ip", 41: "6in4", 47: "gre", 97: "etherip", 115: "l2tpv3", 137: "mpls", 143: "ethernet"}
 UDP = 17
-MAY_HOLD = np.zeros(256, bool)
-MAY_HOLD[[*TUNNELS, UDP]] = True
+MAY_HOLD = IS_EXTENSION[6] | np.isin(np.arange(256), [*TUNNELS, UDP])
 # Tunnels in UDP that are followed in one frame: a crafted frame may have no end of them.
 NESTED_MOST = 8
 # Ethernet type -> name: encapsulations that Scapy reads, and others that may hold IP (MACsec, PBB, NSH, TRILL).
@@ -47,6 +48,8 @@ LENGTHS_BELOW, LLC = 0x0600, "llc"
 ACCESS_POINTS = (b"\xaa\xaa", b"\x06\x06")
 SNAP, SNAP_BYTES = b"\xaa\xaa\x03\x00\x00\x00", 8
 HEAD_BYTES, ETHER_BYTES = 512, 14
+# What a dissector gets before a tunnel's header, however many headers were passed: IPv4 up to the protocol's number.
+SHELL = b"\x45" + bytes(8)
 
 
 def unfold(
@@ -64,25 +67,29 @@ def unfold(
     counts       gets "dissected", "not-ip", names of tunnels in UDP, and names of headers not read
     nested       tunnels in UDP that are followed
     """
-    protocol = _protocols(first_bytes, at)
+    protocol, head = _protocols(first_bytes, frames, at)
     rows = np.flatnonzero((at == UNKNOWN) | ((protocol > 0) & (protocol != UDP)))
     for row in rows.tolist():
         first, link = int(frames.start[row]), int(frames.link[row])
-        data = bytes(frames.data[first : first + min(int(frames.kept[row]), HEAD_BYTES)])
-        outer, at[row] = int(at[row]), -1
-        name, link, cut, data = _inside(data, link, outer)
+        begin, tunnel = int(head[row]), TUNNELS.get(int(protocol[row]), "")
+        data = bytes(frames.data[first + begin : first + min(int(frames.kept[row]), begin + HEAD_BYTES)])
+        at[row] = -1
+        if tunnel:
+            name, link, cut, data = UNREAD + tunnel, RAW, begin - 20, SHELL + bytes((protocol[row],)) + bytes(10) + data
+        else:
+            name, link, cut, data = _inside(data, link)
         found = (dissect(link, data) if dissect is not None else -1) if name else NO_IP
-        if max(outer - cut, -1) < found < len(data):
+        if (0 if tunnel else -1) < found < len(data):
             at[row] = found + cut
             counts["dissected"] += 1
         else:
             counts["not-ip" if found == NO_IP else name] += 1
     if len(rows):
-        protocol = _protocols(frames, at)
+        protocol, head = _protocols(frames, frames, at)
     rows = np.flatnonzero(protocol == UDP)
     if not len(rows) or not nested:
         return at
-    rows, before, link_types = frames_within(frames, at, rows, counts)
+    rows, before, link_types = frames_within(frames, at, head, rows, counts)
     if len(rows):
         kept, length = frames.kept[rows] - before, frames.length[rows] - before
         inner = Frames(frames.data, frames.start[rows] + before, kept, length, frames.at[rows], link_types)
@@ -91,28 +98,30 @@ def unfold(
     return at
 
 
-def _protocols(frames: Frames, at: Column) -> Column:
-    """Return the protocol of each IP packet that may be a tunnel, else 0. Fragments after the first are none."""
-    data = frames.data
+def _protocols(source: Frames, frames: Frames, at: Column) -> tuple[Column, Column]:
+    """Return the protocol of each IP packet that may be a tunnel, else 0, and bytes of the frame before that protocol's
+    header. Fragments after the first are none."""
     room = frames.kept - at
     rows = np.flatnonzero((at >= 0) & (room >= 20))
-    place = frames.start[rows] + at[rows]
-    version = data[place] >> 4
-    protocol = data[place + np.where(version == 4, 9, 6)]
-    likely = np.flatnonzero(MAY_HOLD[protocol])
-    rows, place, version = rows[likely], place[likely], version[likely]
-    later = ((data[place + 6] & 0x1F) | data[place + 7]) != 0
-    holds = ((version == 4) & ~later) | ((version == 6) & (room[rows] >= 40))
-    found = np.zeros(len(at), np.uint8)
-    found[rows] = np.where(holds, protocol[likely], 0)
-    return found
+    place = source.start[rows] + at[rows]
+    version = source.data[place] >> 4
+    kind = source.data[place + np.where(version == 4, 9, 6)]
+    likely = np.flatnonzero(MAY_HOLD[kind] & ((version == 4) | ((version == 6) & (room[rows] >= 40))))
+    rows, version, kind = rows[likely], version[likely], kind[likely]
+    found, head = np.zeros(len(at), np.uint8), np.zeros(len(at), np.int64)
+    start = frames.start[rows] + at[rows]
+    place = np.where(version == 4, (frames.data[start] & 15).astype(np.int64) * 4, 40)
+    word = frames.data[start + 6].astype(np.uint16) << 8 | frames.data[start + 7]
+    fragment = np.where(version == 4, word << 3, 0).astype(np.uint16)
+    cut = pass_extensions(version, frames.data, start, room[rows], place, kind, fragment)
+    holds = ~cut & (fragment < LATER_FROM) & MAY_HOLD[kind] & ~IS_EXTENSION[6, kind]
+    found[rows], head[rows] = np.where(holds, kind, 0), at[rows] + place
+    return found, head
 
 
-def _inside(data: bytes, link: int, at: int) -> tuple[str, int, int, bytes]:
+def _inside(data: bytes, link: int) -> tuple[str, int, int, bytes]:
     """Return for a frame (counter if the dissector cannot read it, or "" if it can hold no TCP; link type and bytes for
     the dissector; where in the frame these begin): tags that the columns know are taken away."""
-    if at >= 0:
-        return UNREAD + TUNNELS[data[at + 9] if data[at] >> 4 == 4 else data[at + 6]], link, 0, data
     if link not in TYPED:
         return f"link-type-{link}", link, 0, data
     field, header = TYPED[link]

@@ -92,15 +92,17 @@ for _name, _ports in (*((name, ports) for name, (ports, _) in TUNNELS.items()), 
     KIND_BY_PORT[list(_ports)] = NAMES.index(_name)
 
 
-def frames_within(frames: Frames, at: Column, rows: Column, counts: Counter[str]) -> tuple[Column, Column, Column]:
+def frames_within(
+    frames: Frames, at: Column, head: Column, rows: Column, counts: Counter[str]
+) -> tuple[Column, Column, Column]:
     """Return (rows of tunnels, bytes before the frame within, its link type).
 
     at      bytes before the IP packet; becomes -1 where the packet is encrypted
+    head    bytes before the UDP header
     rows    of packets that are UDP
     counts  gets the names of tunnels, and of what is encrypted
     """
-    data, place = frames.data, frames.start[rows] + at[rows]
-    head = at[rows] + np.where(data[place] >> 4 == 4, (data[place] & 15).astype(np.int64) * 4, 40)
+    data, head = frames.data, head[rows]
     place = frames.start[rows] + head
     windows = np.ndarray((len(data) - LOOK + 1,), f"V{LOOK}", data, 0, (1,))
     byte = windows[place].view(np.uint8).reshape(len(rows), LOOK).T.astype(np.int64)

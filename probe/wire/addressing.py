@@ -95,7 +95,7 @@ class Addresses:
         vantage = self._vantages[number]
         unknown = [t for _, t in targets if not t.address and _trace_id(vantage, t) not in done]
         names = sorted({target.host for target in unknown if not self._blocklist.host(target.host)})
-        answers = _resolved(names, vantage, self._versions)
+        answers = self._resolved(names, vantage)
         found = []
         for n, target in targets:
             trace_id = _trace_id(vantage, target)
@@ -123,9 +123,20 @@ class Addresses:
     def _answer(self, vantage: Vantage, host: str) -> Answer:
         if self._blocklist.host(host):
             return Answer((), "blocked")
-        answer = _resolved([host], vantage, self._versions)[host]
+        answer = self._resolved([host], vantage)[host]
         allowed = tuple(a for a in answer.addresses if not self._blocklist.address(a) and _reachable(vantage, a))
         return Answer(allowed, answer.reason or ("blocked" if answer.addresses and not allowed else ""))
+
+    def _resolved(self, names: Sequence[str], vantage: Vantage) -> dict[str, Answer]:
+        """Return addresses of the best IP version that a name has; the first version's reason if it has none."""
+        found: dict[str, Answer] = {}
+        for version in self._versions:
+            missing = [name for name in names if name not in found or not found[name].addresses]
+            for name, answer in (resolve(missing, vantage, version=version) if missing else {}).items():
+                if answer.addresses or name not in found:
+                    aliased = any(map(self._blocklist.host, answer.aliases))
+                    found[name] = Answer((), "blocked") if aliased else answer
+        return found
 
 
 def _trace_id(vantage: Vantage, target: Target) -> str:
@@ -136,17 +147,6 @@ def _result(trace_id: str, vantage: str, target: Target, seen: Observation, now_
     address = str(seen.value) if seen.value is not None else target.address
     ending = seen.reason or "done"
     return Result(trace_id, vantage, replace(target, address=address), "dns", (), now_ns, ending, observations=(seen,))
-
-
-def _resolved(names: Sequence[str], vantage: Vantage, versions: Sequence[int]) -> dict[str, Answer]:
-    """Return addresses of the best IP version that a name has; the first version's reason if it has none."""
-    found: dict[str, Answer] = {}
-    for version in versions:
-        missing = [name for name in names if name not in found or not found[name].addresses]
-        for name, answer in (resolve(missing, vantage, version=version) if missing else {}).items():
-            if answer.addresses or name not in found:
-                found[name] = answer
-    return found
 
 
 def _reachable(vantage: Vantage, address: str) -> bool:

@@ -5,6 +5,9 @@ Rules for this file: any bytes may come in and nothing raises; bytes that cannot
 `build` speak absolute sequence numbers, as the wire does; `Numbers` turns them into the relative ones of `Segment`. A
 single function (`heard`) makes Packets of a frame, so a live capture and its saved file give the very same Packets.
 
+Dropped: IPv4's options, IPv6's flow label, the urgent pointer, since no reading depends on them; checksums, which an
+offload leaves unfinished.
+
 A frame is one delivery of the capture socket: one wire segment, or several that an offload (GRO, TSO) had merged. The
 kernel says how large the merged ones were (`gso_size`), and `heard` takes them apart again.
 """

@@ -3,7 +3,8 @@
 
 A name gives addresses or a reason: "dns:nxdomain" (no such name), "dns:no-address" (a name without such addresses),
 "dns:timeout", "dns:servfail", "dns:refused", "dns:unreachable", "dns:malformed". Addresses come sorted, since their
-order in an answer is the server's whim.
+order in an answer is the server's whim. Dropped: times to live, since a name is asked once a run; a truncated answer is
+asked for again over TCP (dnspython).
 """
 
 from __future__ import annotations
@@ -110,7 +111,8 @@ async def _ask_all(names: Iterable[str], resolver: dns.asyncresolver.Resolver, r
 async def _ask(name: str, resolver: dns.asyncresolver.Resolver, record: str) -> Answer:
     try:
         answer = await resolver.resolve(f"{name}.", record)
-        return Answer(tuple(sorted((str(found.address) for found in answer), key=ip_address)))
+        aliases = tuple(str(one[0].target) for one in answer.chaining_result.cnames)
+        return Answer(tuple(sorted((str(found.address) for found in answer), key=ip_address)), aliases=aliases)
     except (dns.exception.DNSException, OSError, ValueError) as error:
         return Answer((), reason_of(error))
 

@@ -17,6 +17,9 @@ from configtron.probe.script import Hold, Offer, Open, Read, Script, Send, Strea
 from configtron.probe.wire.tcp import Connection, Steps
 from configtron.probe.withhold import PATIENCE_S, withhold
 
+# How the reason of a server's alert begins.
+ALERTED = "tls:alert-"
+
 
 class EngineFailed(Exception):
     """TLS gave up; the message is the named reason."""
@@ -97,6 +100,7 @@ class _Carrier:
         self._connection = Connection()
         self._offer = Offer()
         self._engine: TlsEngine = Plain()
+        self._alert = ""
 
     def run(self, script: StreamScript) -> Script:
         answer: Session | Message | None = None
@@ -117,7 +121,8 @@ class _Carrier:
             ending: str = stop.value
         if self._connection.next_ours and self._connection.failed != "reset":
             yield Send(reset(self._connection.next_ours))
-        return ending
+        # With TLS 1.3 a server may refuse us after the handshake: it sends an alert where the script heard nothing.
+        return self._alert or ending if ending == "closed" else ending
 
     def _open(self, wish: Open) -> Generator[Send | Wait, Packet | None, Session]:
         if self._connection.next_ours or self._connection.over:
@@ -157,8 +162,9 @@ class _Carrier:
         while connection.now <= until:
             try:
                 data, ended = engine.read()
-            except EngineFailed:
+            except EngineFailed as failure:
                 data, ended = b"", True
+                self._alert = str(failure) if str(failure).startswith(ALERTED) else ""
             if data:
                 return self._note("in", data)
             if ended or connection.over:

@@ -19,13 +19,15 @@ from typing import NamedTuple
 from configtron.model.errors import Diverged
 from configtron.model.nouns import RST, Packet, Session, Trace
 from configtron.probe.play import Recorded
-from configtron.probe.wire.stream import EngineFailed
+from configtron.probe.wire.stream import ALERTED, EngineFailed
 
 # Record types (RFC 8446 5.1; change_cipher_spec is TLS 1.2's, and TLS 1.3 keeps it for show).
 CHANGE_CIPHER, ALERT, HANDSHAKE, APPLICATION = 20, 21, 22, 23
 HEAD_BYTES = 5
 # The largest plaintext of a record (RFC 8446 5.1).
 RECORD_MOST = 1 << 14
+# What TLS 1.3 adds to a plaintext without padding: its type, and the tag of each cipher that we offer (RFC 8446 5.2).
+SEAL_BYTES = 17
 # Messages are stamped in whole nanoseconds.
 TICK_S = 1e-9
 TLS13 = "TLSv1.3"
@@ -67,6 +69,7 @@ class Tape:
     def __init__(self, trace: Trace, wire: Recorded, host: str, alpn: tuple[str, ...]) -> None:
         assert trace.session is not None
         self._session, self._wire = trace.session, wire
+        self._alert = trace.ending if trace.ending.startswith(ALERTED) else ""
         if self._session.error == NAMELESS:
             raise EngineFailed(NAMELESS)
         self._messages = deque(trace.messages)
@@ -124,7 +127,8 @@ class Tape:
                 self._queued.append(self._written.popleft().data)
 
     def read(self) -> tuple[bytes, bool]:
-        """Return plaintext that came by now, and whether the stream has ended."""
+        """Return plaintext that came by now, and whether the stream has ended. Raises EngineFailed where an alert ends
+        it."""
         following = self._messages[0] if self._messages else None
         if following is None or following.way != "in" or following.at > self._wire.now + TICK_S:
             return b"", False
@@ -135,6 +139,8 @@ class Tape:
             return b"", False
         self._messages.popleft()
         self._read += len(following.data)
+        if self._alert and not following.data:
+            raise EngineFailed(self._alert)
         return following.data, not following.data
 
     def _more_by(self, at: float) -> bool:
@@ -152,9 +158,11 @@ class Tape:
         if self._session.error:
             return len(ours)
         sealed = [i for i, record in enumerate(ours) if record.kind == APPLICATION]
-        # TLS 1.3 hides its Finished among the application's records.
-        first = sealed[1:2] if self._session.version == TLS13 else sealed[:1]
-        return first[0] if first else len(ours)
+        if self._session.version == TLS13:
+            # It hides our Finished among the application's records, and before it a certificate if the server asks.
+            size = next((min(len(one.data), RECORD_MOST) + SEAL_BYTES for one in self._messages if one.way == "out"), 0)
+            sealed = [i for i in sealed[1:] if int.from_bytes(ours[i].data[3:HEAD_BYTES], "big") == size]
+        return sealed[0] if sealed else len(ours)
 
     def _left(self) -> list[Record]:
         """Return records of our handshake that have not been handed out."""

@@ -12,6 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from configtron.cli.settings import hint
+from configtron.model.errors import DONE
 from configtron.model.packages import PACKAGES, missing
 from tests.support import ROOT
 from tests.support.sources import parsed, sources
@@ -41,6 +42,14 @@ def test_without_numpy(tmp_path: Path) -> None:
     ends = [text for text in done.stderr.splitlines(keepends=True) if text.startswith("configtron:")]
     assert ends == [line] * len(COMMANDS) and "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_import_needs_no_package_of_the_fleet(tmp_path: Path) -> None:
+    script = "import sys\nsys.modules['msgspec'] = None\nfrom configtron.cli.outermost import run\n"
+    done = subprocess.run([sys.executable, "-c", f"{script}sys.exit(run(['--db', 'l.db', 'learn', 'import', '-']))"],
+                          text=True, cwd=tmp_path, input='{"t_done": 9}', check=False,
+                          env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)})  # fmt: skip
+    assert done.returncode == DONE
 
 
 def test_a_module_of_our_own_that_is_gone_is_no_extra() -> None:

@@ -64,15 +64,6 @@ def test_no_page_is_wider_than_a_narrow_terminal() -> None:
     assert wide == []
 
 
-@pytest.mark.parametrize("path", ["", "probe", "fingerprint", "tune", "learn", "replay"])
-def test_the_first_line_of_a_verb_names_a_command_to_start_with(path: str) -> None:
-    found = pages()
-    first = (found[path].command.help or "").splitlines()[0]
-    assert first.startswith("Start with `configtron ")
-    named = first.split("`")[1].split()[1:]
-    assert " ".join(named[: 1 if path == "" else 2]) in found or named[:2] == ["probe", "127.0.0.1"]
-
-
 def test_each_command_of_learn_is_in_one_section() -> None:
     learn = pages()["learn"].command
     listed = [name for names in learn.sections.values() for name in names]  # type: ignore[attr-defined]

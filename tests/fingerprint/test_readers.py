@@ -14,7 +14,8 @@ from configtron.fingerprint.schedule import copies, schedule_of, spans, whole
 from configtron.fingerprint.tls_versions import HelloAnswer, answer_of
 from configtron.model.nouns import ACK, SYN, Message, Observation, Packet, Segment, Session, Target, Trace
 from configtron.probe.h2_settings import h2_settings as ask_h2
-from configtron.probe.script import Read, Write
+from configtron.probe.http_version import http_version as ask_http
+from configtron.probe.script import Read, StreamScript, Write
 
 TARGET = Target("site.example", "192.0.2.1")
 
@@ -74,11 +75,14 @@ def test_settings_may_come_again() -> None:
     assert found["h2_max_concurrent_streams"].value == 1
 
 
-def test_settings_may_come_with_the_first_answer() -> None:
+@pytest.mark.parametrize(("script", "last_s"), [
+    (ask_h2(TARGET, "agent"), 8.5), (ask_http(TARGET, "agent", way="h2c"), 16.0),
+])  # fmt: skip
+def test_settings_may_come_with_the_first_answer(script: StreamScript, last_s: float) -> None:
     """A client need not wait for them (RFC 9113 3.4); evidence says that the probe asked first."""
-    script, said = ask_h2(TARGET, "agent"), list[Message]()
+    said = list[Message]()
     next(script)
-    for at_s, answer, until_s in ((0.5, Session("TLSv1.3", "h2"), 2.5), (2.5, None, 8.5)):
+    for at_s, answer, until_s in ((0.5, Session("TLSv1.3", "h2"), 2.5), (2.5, None, last_s)):
         write = script.send(answer)
         assert isinstance(write, Write)
         said.append(Message(at_s, "out", write.data))
@@ -89,6 +93,7 @@ def test_settings_may_come_with_the_first_answer() -> None:
     for messages, late in (((*said, came), True), ((said[0], came, said[1]), None)):
         found = h2_settings.infer(replace(tls(b""), messages=messages))[0]
         assert (found.value, found.detail("after_request")) == (((3, 100),), late)
+        assert http_version.infer(Trace("t", TARGET, "", "http_version", (("way", "h2c"),), messages=messages))[0].value
 
 
 @pytest.mark.parametrize(("before", "when"), [
@@ -129,14 +134,22 @@ def test_what_the_rfc_forbids_is_reported_and_marked() -> None:
 
 BLOCK = Encoder().encode([(":status", "301"), ("server", "edge"), ("location", "/a"), ("cf-ray", "8a1-FRA")])
 DETAILS = [301, "edge", "/a", "fra"]
+# The final answer's block names fields by the table that the interim one's has filled.
+TABLE = Encoder()
+EARLY = frame(
+    1, TABLE.encode([(":status", "103"), ("link", "</a.css>"), ("server", "edge"), ("location", "/a")]), flags=4
+)
+LATER = TABLE.encode([(":status", "301"), ("server", "edge"), ("location", "/a"), ("cf-ray", "8a1-FRA")])
 
 
 @pytest.mark.parametrize(("head", "details"), [
     (frame(1, BLOCK, flags=4), DETAILS),
     (frame(1, b"\x02" + bytes(5) + BLOCK + bytes(2), flags=0x2C), DETAILS),
     (frame(1, BLOCK[:9]) + frame(9, BLOCK[9:], flags=4), DETAILS),
+    (EARLY + frame(1, LATER, flags=4), DETAILS),
+    (EARLY, [None] * 4),
     (frame(1, b"\xff\xff\xff\xff\xff\xff", flags=4), [None] * 4),
-], ids=["plain", "padded", "split", "broken"])  # fmt: skip
+], ids=["plain", "padded", "split", "interim", "interim-alone", "broken"])  # fmt: skip
 def test_an_answers_head_says_who_answered(head: bytes, details: list[object]) -> None:
     found = seen(settings() + head)["h2_settings"]
     assert [found.detail(name) for name in ("status", "server", "location", "place")] == details and found.value == ()

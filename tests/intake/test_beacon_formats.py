@@ -220,6 +220,7 @@ def test_a_protocol_that_is_no_word_is_left_out_and_the_failure_counts(protocol:
 )  # fmt: skip
 def test_reports_that_do_not_count(given: Any, reason: str) -> None:
     assert failed_loads(json.dumps(given).encode()) == [reason] and reason in reasons.REPORTS
+    assert failed_loads(json.dumps([given] * 66).encode()) == [reason] * 64 + ["report-overflow"] * 2
 
 
 @given(st.binary(max_size=200) | JSON.map(lambda value: json.dumps(value).encode()))

@@ -65,16 +65,10 @@ def test_a_line_that_kconfig_dropped_is_an_error() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "config.fragment",
-        "schemes.fragment",
-        "schemes-modules.fragment",
-        "cond_resched.patch",
-        "fp_state.patch",
-        "init.c",
-        "seeded_getrandom.c",
-        "enclose.sh",
+        "config.fragment", "schemes.fragment", "schemes-modules.fragment", "cond_resched.patch", "fp_state.patch",
+        "init.c", "seeded_getrandom.c", "enclose.sh",
     ],
-)
+)  # fmt: skip
 def test_sources_say_what_they_are_for(name: str) -> None:
     head = (kernel.SOURCES / name).read_text()[:400]
     assert len(head.split()) > 40 and "TODO" not in head

@@ -62,6 +62,9 @@ class NameServer:
         question = dns.message.from_wire(data)
         name = str(question.question[0].name).rstrip(".")
         answer = dns.message.make_response(question)
+        if name == "alias.example":
+            answer.answer.append(dns.rrset.from_text("alias.example.", 60, "IN", "CNAME", "h1.example."))
+            name = "h1.example"
         number = name.removesuffix(".example").removeprefix("h")
         if name in self.refused:
             answer.set_rcode(dns.rcode.REFUSED)
@@ -153,7 +156,8 @@ def test_names_are_taken_as_there_is_room(server: NameServer) -> None:
 
 def test_blocked_names_are_not_asked_for(server: NameServer, tmp_path: Path) -> None:
     (blocked := tmp_path / "blocked.txt").write_text("h1.example\n")
-    assert resolved(server, tmp_path, names(3), (blocked,)) == (2, 1, 0) and "h1.example" not in server.asked
+    assert resolved(server, tmp_path, f"{names(3)}alias.example\n", (blocked,)) == (2, 2, 0)
+    assert "h1.example" not in server.asked and ",alias.example,,80 blocked" in (tmp_path / "out.csv").read_text()
 
 
 @pytest.mark.parametrize("resolver", ["nope", "127.0.0.1:99999", "127.0.0.1:0", "[::1]:-5"])

@@ -155,26 +155,22 @@ def test_noise_is_that_of_repeats_where_there_are_enough_and_a_plain_tensor_is_a
     assert np.array_equal(plain.tensor.median_ms, TENSOR.median_ms)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("bandwidth_kbps,rtt_ms,loss,site,initcwnd\n", "lacks plt_ms"),
-        ("bandwidth_kbps,rtt_ms,loss,site,plt_ms\n1,1,0,a,1\n", "no column is a knob"),
-        (f"{HEAD}\n", "there is no load in it"),
-        (f"{HEAD}\n{ROWS}1000,50,2,news,10,900\n", "line 4: loss must be"),
-        (f"{HEAD}\n{ROWS}1000,50,0,news,10,-3\n", "line 4: plt_ms must be"),
-        (f"{HEAD}\n{ROWS}1000,50,0,news,10,0\n", "line 4: plt_ms must be above 0"),
-        (f"{HEAD}\n{ROWS}1000,50,0,news,ten,9\n", "line 4: initcwnd: 'ten'"),
-        (f"{HEAD}\n{ROWS}1000,50,0,,10,9\n", "line 4: site"),
-        (f"{HEAD},mine\n1,1,0,a,30,9,slow\n1,1,0,a,10,9,fast\n", "no row is Default's (initcwnd=10, mine=slow)"),
-        (f"{HEAD}\n1000,50,0,news,10,900\n", "two configurations"),
-        (f"{HEAD}\n1000,50,0,news,10,\n1000,50,0,news,30,700\n", "Default has a page load time at every site"),
-        (f"condition,{HEAD}\nx,1000,50,0,news,10,900\nx,1000,60,0,news,10,900\n", "line 3: condition 'x'"),
-        (f"{HEAD},my knob\n{ROWS}", "knob's name has no spaces"),
-        (f"{HEAD},mine\n1,1,0,a,10,9,fast\n1,1,0,a,10,9,3\n", "mine is a number in some rows"),
-        (f"{HEAD},mine\n1,1,0,a,10,9,fast\n1,1,0,a,10,9,\n", "line 3: mine is ''"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("bandwidth_kbps,rtt_ms,loss,site,initcwnd\n", "lacks plt_ms"),
+    ("bandwidth_kbps,rtt_ms,loss,site,plt_ms\n1,1,0,a,1\n", "no column is a knob"),
+    (f"{HEAD}\n", "there is no load in it"), (f"{HEAD}\n{ROWS}1000,50,2,news,10,900\n", "line 4: loss must be"),
+    (f"{HEAD}\n{ROWS}1000,50,0,news,10,-3\n", "line 4: plt_ms must be"),
+    (f"{HEAD}\n{ROWS}1000,50,0,news,10,0\n", "line 4: plt_ms must be above 0"),
+    (f"{HEAD}\n{ROWS}1000,50,0,news,ten,9\n", "line 4: initcwnd: 'ten'"),
+    (f"{HEAD}\n{ROWS}1000,50,0,,10,9\n", "line 4: site"),
+    (f"{HEAD},mine\n1,1,0,a,30,9,slow\n1,1,0,a,10,9,fast\n", "no row is Default's (initcwnd=10, mine=slow)"),
+    (f"{HEAD}\n1000,50,0,news,10,900\n", "two configurations"),
+    (f"{HEAD}\n1000,50,0,news,10,\n1000,50,0,news,30,700\n", "Default has a page load time at every site"),
+    (f"condition,{HEAD}\nx,1000,50,0,news,10,900\nx,1000,60,0,news,10,900\n", "line 3: condition 'x'"),
+    (f"{HEAD},my knob\n{ROWS}", "knob's name has no spaces"),
+    (f"{HEAD},mine\n1,1,0,a,10,9,fast\n1,1,0,a,10,9,3\n", "mine is a number in some rows"),
+    (f"{HEAD},mine\n1,1,0,a,10,9,fast\n1,1,0,a,10,9,\n", "line 3: mine is ''"),
+])  # fmt: skip
 def test_a_bad_csv_is_refused_by_line(text: str, words: str) -> None:
     with pytest.raises(BadInput) as refused:
         read(text.encode(), "bad.csv")
@@ -188,6 +184,10 @@ def _world(**about: Any) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+def _renamed(name: str, to: str) -> Callable[[dict[str, Any]], None]:
+    return lambda columns: columns.update({to: columns[name]})
+
+
 def _column(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
     def change(columns: dict[str, Any]) -> None:
         columns[name] = columns[name].copy()
@@ -196,36 +196,30 @@ def _column(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
     return change
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (_world(format="other"), "expected configtron-world 1"),
-        (_world(version=2), "expected configtron-world 1"),
-        (_world(extra=1), "has no 'extra'"),
-        (_world(noise={"kind": "pink"}), "no noise is called 'pink'"),
-        (_world(noise={"kind": "repeats"}), "repeats_ms"),
-        (_world(noise={"sigma_ln": -1}), "sigma_ln must be a number"),
-        (_world(noise=[]), "noise is no object"),
-        (_world(arrivals={"prefixes": "many"}), "prefixes must be a number"),
-        (_world(arrivals={"hops": 3}), "arrivals has no 'hops'"),
-        (_world(arrivals={"prefixes": 0}), "arrivals need prefixes of at least 1"),
-        (_world(arrivals={"prefixes": 10**12}), "at most 1000000"),
-        (_world(arrivals={"per_s": 1e-300}), "per_s of at least 0.001"),
-        (_world(prefixes=[1]), "no list of names"),
-        (_world(prefixes=["a"]), "session_prefix has a position outside its axis of 1"),
-        (lambda columns: columns["about"].update(world=3), "is no object"),
-        (lambda columns: columns.pop("session_loss"), "sessions lack session_loss"),
-        (_column("session_condition", 6), "session_condition has a position outside its axis of 6"),
-        (_column("session_site", -1), "session_site"),
-        (_column("session_at_s", np.nan), "session_at_s"),
-        (_column("session_at_s", 1e9), "session_at_s"),
-        (_column("session_at_s", 0.0), "in order of arrival"),
-        (_column("session_change_s", -1.0), "session_change_s"),
-        (_column("session_loss", 3.0), "loss above 1"),
-        (lambda columns: columns.update(session_loss=columns["session_loss"][:9]), "columns have 9 and 300 rows"),
-        (lambda columns: columns.update(session_loss=columns["session_loss"].astype("U9")), "not of numbers"),
-    ],
-)
+@pytest.mark.parametrize(("change", "words"), [
+    (_world(format="other"), "expected configtron-world 1"), (_world(version=2), "expected configtron-world 1"),
+    (_world(extra=1), "has no 'extra'"), (_world(noise={"kind": "pink"}), "no noise is called 'pink'"),
+    (_world(noise={"kind": "repeats"}), "repeats_ms"),
+    (_world(noise={"sigma_ln": -1}), "sigma_ln must be a number"), (_world(noise=[]), "noise is no object"),
+    (_world(arrivals={"prefixes": "many"}), "prefixes must be a number"),
+    (_world(arrivals={"hops": 3}), "arrivals has no 'hops'"),
+    (_world(arrivals={"prefixes": 0}), "arrivals need prefixes of at least 1"),
+    (_world(arrivals={"prefixes": 10**12}), "at most 1000000"),
+    (_world(arrivals={"per_s": 1e-300}), "per_s of at least 0.001"), (_world(prefixes=[1]), "no list of names"),
+    (_world(prefixes=["a"]), "session_prefix has a position outside its axis of 1"),
+    (lambda columns: columns["about"].update(world=3), "is no object"),
+    (lambda columns: columns.pop("session_loss"), "sessions lack session_loss"),
+    (_renamed("session_rtt_ms", "session_jiter_ms"), "no column of sessions is called 'session_jiter_ms'"),
+    (_renamed("median_ms", "weights"), "no column is called 'weights'"),
+    (_renamed("loss", "min_rtt"), "no column is called 'min_rtt'"),
+    (_renamed("session_site", "repeat_ms"), "no column is called 'repeat_ms'"),
+    (_column("session_condition", 6), "session_condition has a position outside its axis of 6"),
+    (_column("session_site", -1), "session_site"), (_column("session_at_s", np.nan), "session_at_s"),
+    (_column("session_at_s", 1e9), "session_at_s"), (_column("session_at_s", 0.0), "in order of arrival"),
+    (_column("session_change_s", -1.0), "session_change_s"), (_column("session_loss", 3.0), "loss above 1"),
+    (lambda columns: columns.update(session_loss=columns["session_loss"][:9]), "columns have 9 and 300 rows"),
+    (lambda columns: columns.update(session_loss=columns["session_loss"].astype("U9")), "not of numbers"),
+])  # fmt: skip
 def test_a_bad_file_says_what_is_wrong(change: Callable[[dict[str, Any]], None], words: str) -> None:
     data = changed(written(Brought(TENSOR, SESSIONS, ARRIVALS, Noise())), change)
     with pytest.raises(BadInput) as refused:
@@ -283,31 +277,22 @@ def test_steps_come_in_several_dresses(text: str) -> None:
     assert (list(rates.at_s), list(rates.kbps), rates.end_s) == ([0.0, 10.0], [4000.0, 1500.0], 20.0)
 
 
-@pytest.mark.parametrize(
-    ("read", "text", "message"),
-    [
-        (traces.mahimahi, "", "a time in ms"),
-        (traces.mahimahi, "3\nx", "line 2"),
-        (traces.mahimahi, "3\n2", "line 2: the times .* never fall"),
-        (traces.mahimahi, "0\n1\n" + "9" * 320, "line 3: .* at most"),
-        (traces.mahimahi, "0\n1\n" + "9" * 5000, "line 3: .* at most"),
-        (traces.mahimahi, "0\n1\n99999999999999", "line 3: .* at most 86400 s"),
-        (traces.steps, f"[[0, 1], [1, {10**400}]]", "pair 2: two numbers"),
-        (traces.steps, '[[0, 1], {"1": 1, "2": 2}]', "pair 2: two numbers"),
-        (traces.steps, "[" * 100_000, "pairs"),
-        (traces.steps, "0 1\n1 1e308", "line 2: .* rate"),
-        (traces.steps, "0 1\n1e15 1", "line 2: .* from the first time"),
-        (traces.steps, "0 1\ninf 1", "line 2: a time must be finite"),
-        (traces.mahimahi, "0\n0", "the last above 0"),
-        (traces.steps, "1 2", "at least two"),
-        (traces.steps, "1 2\n1 2", "must rise"),
-        (traces.steps, "1 2\n2 -1", "negative"),
-        (traces.steps, "1 2\nnan nan", "line 2: a time must be finite"),
-        (traces.steps, "1 2 3", "line 1"),
-        (traces.steps, "[[1, 2], [3]]", "pair 2: two numbers"),
-        (traces.steps, "[[1, 2", "pairs"),
-    ],
-)
+@pytest.mark.parametrize(("read", "text", "message"), [
+    (traces.mahimahi, "", "a time in ms"), (traces.mahimahi, "3\nx", "line 2"),
+    (traces.mahimahi, "3\n2", "line 2: the times .* never fall"),
+    (traces.mahimahi, "0\n1\n" + "9" * 320, "line 3: .* at most"),
+    (traces.mahimahi, "0\n1\n" + "9" * 5000, "line 3: .* at most"),
+    (traces.mahimahi, "0\n1\n99999999999999", "line 3: .* at most 86400 s"),
+    (traces.steps, f"[[0, 1], [1, {10**400}]]", "pair 2: two numbers"),
+    (traces.steps, '[[0, 1], {"1": 1, "2": 2}]', "pair 2: two numbers"), (traces.steps, "[" * 100_000, "pairs"),
+    (traces.steps, "0 1\n1 1e308", "line 2: .* rate"),
+    (traces.steps, "0 1\n1e15 1", "line 2: .* from the first time"),
+    (traces.steps, "0 1\ninf 1", "line 2: a time must be finite"), (traces.mahimahi, "0\n0", "the last above 0"),
+    (traces.steps, "1 2", "at least two"), (traces.steps, "1 2\n1 2", "must rise"),
+    (traces.steps, "1 2\n2 -1", "negative"), (traces.steps, "1 2\nnan nan", "line 2: a time must be finite"),
+    (traces.steps, "1 2 3", "line 1"), (traces.steps, "[[1, 2], [3]]", "pair 2: two numbers"),
+    (traces.steps, "[[1, 2", "pairs"),
+])  # fmt: skip
 def test_what_is_none_is_refused(read, text: str, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(BadInput, match=message):
         read(text)
@@ -350,27 +335,21 @@ def test_sessions_come_as_csv() -> None:
     assert np.isinf(plain.change_s).all()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "lacks at_s"),
-        (HEADER, "no session"),
-        (f"{HEADER},change_s\n1,p,news,900,20,0,3", "lacks bandwidth_kbps_after"),
-        (f"{HEADER}\n1,p,moon,900,20,0", "no site 'moon'"),
-        (f"{HEADER}\n1,p,news,x,20,0", "line 2: bandwidth_kbps is no number"),
-        (f"{HEADER}\n1,p,news,900,20", "line 2: loss is no number"),
-        (f"{HEADER}\n1,p,news,900,20,nan", "finite"),
-        (f"{HEADER}\n1,p,news,900,20,-1", "at least 0"),
-        (f"{HEADER}\n1,p,news,0,20,0", "above 0"),
-        (f"{HEADER}\n1,p,news,900,20,1.5", "line 2: loss must be a share"),
-        (f"{HEADER}\n1,p,news,1e308,20,0", "line 2: bandwidth must be"),
-        (f"{HEADER}\n1,p,news,900,20,0\n1e9,p,news,900,20,0", "line 3: .* from the first time"),
-        (f"{HEADER}\n1,p,news,900,20,0,1", "line 2: 7 values for 6 columns"),
-        (f"{HEADER}\n0,{'a' * 200_000},news,900,20,0", "line 2: no CSV"),
-        (f'{HEADER}\n0,"p,news,900,20,0', "a quote left open"),
-        (f"{HEADER}{AFTER}\n1,p,news,900,20,0,1e99,900,20,0", "line 2: change_s must be at most"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "lacks at_s"), (HEADER, "no session"),
+    (f"{HEADER},change_s\n1,p,news,900,20,0,3", "lacks bandwidth_kbps_after"),
+    (f"{HEADER}\n1,p,moon,900,20,0", "no site 'moon'"),
+    (f"{HEADER}\n1,p,news,x,20,0", "line 2: bandwidth_kbps is no number"),
+    (f"{HEADER}\n1,p,news,900,20", "line 2: loss is no number"), (f"{HEADER}\n1,p,news,900,20,nan", "finite"),
+    (f"{HEADER}\n1,p,news,900,20,-1", "at least 0"), (f"{HEADER}\n1,p,news,0,20,0", "above 0"),
+    (f"{HEADER}\n1,p,news,900,20,1.5", "line 2: loss must be a share"),
+    (f"{HEADER}\n1,p,news,1e308,20,0", "line 2: bandwidth must be"),
+    (f"{HEADER}\n1,p,news,900,20,0\n1e9,p,news,900,20,0", "line 3: .* from the first time"),
+    (f"{HEADER}\n1,p,news,900,20,0,1", "line 2: 7 values for 6 columns"),
+    (f"{HEADER}\n0,{'a' * 200_000},news,900,20,0", "line 2: no CSV"),
+    (f'{HEADER}\n0,"p,news,900,20,0', "a quote left open"),
+    (f"{HEADER}{AFTER}\n1,p,news,900,20,0,1e99,900,20,0", "line 2: change_s must be at most"),
+])  # fmt: skip
 def test_csv_that_is_wrong_says_where(text: str, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         traces.csv_sessions(text, WIDE)
@@ -395,23 +374,19 @@ def test_clients_have_these_networks_and_no_other() -> None:
     assert (again.at_s == found.at_s).all() and (again.condition == found.condition).all()
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("bandwidth_kbps,rtt_ms\n1,1\n", "lacks loss"),
-        ("bandwidth_kbps,rtt_ms,loss\n", "no network"),
-        ("bandwidth_kbps,rtt_ms,loss,weight\n5,5,0,0\n", "no network"),
-        ("bandwidth_kbps,rtt_ms,loss\n5,5,0\n0,5,0\n", "line 3: bandwidth"),
-        ("bandwidth_kbps,rtt_ms,loss\n5,5,2\n", "line 2: loss must be"),
-        ("bandwidth_kbps,rtt_ms,loss\n5,x,0\n", "line 2: rtt_ms is no number"),
-        ("bandwidth_kbps,rtt_ms,loss,weight\n5,5,0,-1\n", "line 2: weight must be"),
-        ("bandwidth_kbps,rtt_ms,loss,weight\n5,5,0,1\n5,5,0,1e308\n5,5,0,1e308\n", "line 3: weight must be at most"),
-        ("bandwidth_kbps,rtt_ms,loss\n1e308,5,0\n", "line 2: bandwidth must be .* at most"),
-        ("bandwidth_kbps,rtt_ms,loss\n5,1e308,0\n", "line 2: round trip must be"),
-        ("bandwidth_kbps,rtt_ms,loss,loss\n5,5,0,1\n", "line 1: two columns are called 'loss'"),
-        ("bandwidth_kbps;rtt_ms;loss\n5;5;0\n", "lacks bandwidth_kbps, rtt_ms, loss"),
-    ],
-)
+@pytest.mark.parametrize(("text", "says"), [
+    ("bandwidth_kbps,rtt_ms\n1,1\n", "lacks loss"), ("bandwidth_kbps,rtt_ms,loss\n", "no network"),
+    ("bandwidth_kbps,rtt_ms,loss,weight\n5,5,0,0\n", "no network"),
+    ("bandwidth_kbps,rtt_ms,loss\n5,5,0\n0,5,0\n", "line 3: bandwidth"),
+    ("bandwidth_kbps,rtt_ms,loss\n5,5,2\n", "line 2: loss must be"),
+    ("bandwidth_kbps,rtt_ms,loss\n5,x,0\n", "line 2: rtt_ms is no number"),
+    ("bandwidth_kbps,rtt_ms,loss,weight\n5,5,0,-1\n", "line 2: weight must be"),
+    ("bandwidth_kbps,rtt_ms,loss,weight\n5,5,0,1\n5,5,0,1e308\n5,5,0,1e308\n", "line 3: weight must be at most"),
+    ("bandwidth_kbps,rtt_ms,loss\n1e308,5,0\n", "line 2: bandwidth must be .* at most"),
+    ("bandwidth_kbps,rtt_ms,loss\n5,1e308,0\n", "line 2: round trip must be"),
+    ("bandwidth_kbps,rtt_ms,loss,loss\n5,5,0,1\n", "line 1: two columns are called 'loss'"),
+    ("bandwidth_kbps;rtt_ms;loss\n5;5;0\n", "lacks bandwidth_kbps, rtt_ms, loss"),
+])  # fmt: skip
 def test_what_is_no_network_is_named(text: str, says: str) -> None:
     with pytest.raises(BadInput, match=says):
         csv_networks(text, "x")
@@ -469,28 +444,26 @@ def test_a_round_trip_of_nothing_is_none(rtt_ms: float) -> None:
         captured({"p": [*good, (1e15, good[0][1])]}, WIDE, 9, np.random.default_rng(1))
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("{", "line 1: no JSON"),
-        ("[" * 100_000, "line 1: no JSON"),
-        ("[1]", "line 1: no context"),
-        ('{"schema":"configtron.context/1","at":1,"context":[1]}', "line 1: no context"),
-        (line(0, "p", 5, loss=10**400), "line 1: no context: loss must be a finite number"),
-        (line(0, "p", math.nan), "line 1: no context: rtt_ms must be a finite number"),
-        (line(math.inf, "p", 5), "line 1: no context: at must be a finite number"),
-        (line(0, "p", -80), "line 1: round trip must be above 0"),
-        (line(0, "p", 5, bandwidth_kbps=-5000), "line 1: bandwidth must be above 0"),
-        (line(0, "p", 5) + "\n" + line(0, "p", 5, loss=5), "line 2: loss must be a share"),
-        (line(0, "p", 5, loss=True), "line 1: no context: loss"),
-        (line(0, "p", 5).replace('"p"', "[1]"), "line 1: the prefix must be text"),
-        (line(0, "p", 5) + "\n" + line(-9e8, "p", 5), "line 2: .* from the first time"),
-        ('\n{"schema":"configtron.context/1","at":1}', "line 2: no context"),
-        ('{"schema":"configtron.context/1","at":1,"context":{"rtt_ms":"x"}}', "line 1"),
-        ('{"schema":"configtron.context/1","at":1,"context":{"rtt_ms":5}}', "known at once"),
-        ('{"schema":"configtron.watch/1"}', "known at once"),
-    ],
-)
+@pytest.mark.parametrize(("text", "says"), [
+    ("{", "line 1: no JSON"), ("[" * 100_000, "line 1: no JSON"), ("[1]", "line 1: no context"),
+    ('{"schema":"configtron.context/1","at":1,"context":[1]}', "line 1: no context"),
+    (line(0, "p", 5, loss=10**400), "line 1: no context: loss must be a finite number"),
+    (line(0, "p", math.nan), "line 1: no context: rtt_ms must be a finite number"),
+    (line(math.inf, "p", 5), "line 1: no context: at must be a finite number"),
+    (line(0, "p", -80), "line 1: round trip must be above 0"),
+    (line(0, "p", 5, bandwidth_kbps=-5000), "line 1: bandwidth must be above 0"),
+    (line(0, "p", 5) + "\n" + line(0, "p", 5, loss=5), "line 2: loss must be a share"),
+    (line(0, "p", 5, loss=True), "line 1: no context: loss"),
+    (line(0, "p", 5).replace('"p"', "[1]"), "line 1: the prefix must be text"),
+    (line(0, "p", 5) + "\n" + line(-9e8, "p", 5), "line 2: .* from the first time"),
+    ('\n{"schema":"configtron.context/1","at":1}', "line 2: no context"),
+    ('{"schema":"configtron.context/1","at":1,"context":{"rtt_ms":"x"}}', "line 1"),
+    ('{"schema":"configtron.context/1","at":1,"context":{"rtt_ms":5}}', "known at once"),
+    ('{"schema":"configtron.watch/1"}', "known at once"),
+    (line(0, "p", 5) + "\n" + line(1, "p", 5).replace("context/1", "context/2"), "line 2: .*context/2', not"),
+    (line(0, "p", 5).replace("context/1", "probe/1"), "line 1: .*'configtron.probe/1'"),
+    ('{"schema":"configtron.watch/2"}', "line 1: .*'configtron.watch/2'"),
+])  # fmt: skip
 def test_what_is_no_context_is_named(text: str, says: str) -> None:
     with pytest.raises(BadInput, match=says):
         captured(clients_of(text, "x"), WIDE, 10, np.random.default_rng(1), "x")

@@ -85,14 +85,17 @@ def interface(link: int = 101, *, order: str = "<", resolution: int | None = Non
     return block(1, struct.pack(f"{order}HHI", link, 0, snap) + options + (bytes(4) if options else b""), order)
 
 
-def packet(frame: bytes, stamp: int, *, order: str = "<", number: int = 0, kind: int = 6, snap: int = 0) -> bytes:
-    """A packet block: enhanced (6), obsolete (2) or simple (3). `stamp` in the interface's units."""
+def packet(frame: bytes, stamp: int, *, order: str = "<", number: int = 0, kind: int = 6, snap: int = 0, drops: int = 0
+           ) -> bytes:  # fmt: skip
+    """A packet block: enhanced (6), obsolete (2) or simple (3). `stamp` in the interface's units; `drops` before it."""
     kept = frame[:snap] if snap else frame
     padded = kept + bytes(-len(kept) % 4)
     if kind == 3:
         return block(3, struct.pack(f"{order}I", len(frame)) + padded, order)
-    first = struct.pack(f"{order}HH", number, 0) if kind == 2 else struct.pack(f"{order}I", number)
+    first = struct.pack(f"{order}HH", number, drops) if kind == 2 else struct.pack(f"{order}I", number)
     head = first + struct.pack(f"{order}IIII", stamp >> 32, stamp & 0xFFFFFFFF, len(kept), len(frame))
+    if kind == 6 and drops:  # behind a comment and before a hash
+        padded += struct.pack(f"{order}HH4sHHQHH4s4x", 1, 2, b"no", 4, 8, drops, 3, 1, b"\2")
     return block(kind, head + padded, order)
 
 

@@ -123,20 +123,17 @@ def test_what_is_no_prefix_is_stated(prefix: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "stated"),
     [
-        ({"quickack": 1}, "the drivers kmod and route can"),
-        ({"initcwnd": 0}, "it takes 1 to 1000 segments"),
-        ({"initcwnd": 4.5}, "it takes 1 to 1000"),
-        ({"min_rto": 0.4}, "it takes 0.008 to 0.2 s"),
+        ({"quickack": 1}, "the drivers kmod and route can"), ({"initcwnd": 0}, "it takes 1 to 1000 segments"),
+        ({"initcwnd": 4.5}, "it takes 1 to 1000"), ({"min_rto": 0.4}, "it takes 0.008 to 0.2 s"),
         ({"min_rto": 0.004}, "it takes 0.008 to 0.2 s"),
         ({"tcp_congestion_control": "westwood"}, "it takes bbr, cubic, reno, vegas"),
         ({"tcp_slow_start_after_idle": 0}, "say in the profile of which tcp_congestion_control"),
         ({"tcp_slow_start_after_idle": 0, "tcp_congestion_control": "vegas"}, "vegas cannot be wrapped"),
         ({"pacing": "pfifo_fast"}, "say in the profile of which tcp_congestion_control"),
         ({"pacing": "pfifo_fast", "tcp_congestion_control": "cubic", "max_pacing_rate": 9}, "pacing=fq"),
-        ({"no_such_knob": 1}, "no knob is called so"),
-        ({"window_clamp": "big"}, "it takes 1 to"),
+        ({"no_such_knob": 1}, "no knob is called so"), ({"window_clamp": "big"}, "it takes 1 to"),
     ],
-)
+)  # fmt: skip
 def test_out_of_reach_is_stated(settings: dict[str, Value], stated: str) -> None:
     with pytest.raises(BadInput) as caught:
         check(profile(**settings), ABLE)
@@ -250,13 +247,10 @@ def test_an_ending() -> None:
 @pytest.mark.parametrize(
     ("fields", "app", "rwnd"),
     [
-        ({"known": 0}, None, None),
-        ({"lasted_ns": 30_000_000, "busy": 5}, None, None),
-        ({"busy": 5}, 0.98, None),
-        ({"lasted_ns": 40_000_000, "busy": 10, "rwnd": 5}, 0.0, 0.5),
-        ({"busy": 300, "rwnd": 400}, 0.0, 1.0),
+        ({"known": 0}, None, None), ({"lasted_ns": 30_000_000, "busy": 5}, None, None), ({"busy": 5}, 0.98, None),
+        ({"lasted_ns": 40_000_000, "busy": 10, "rwnd": 5}, 0.0, 0.5), ({"busy": 300, "rwnd": 400}, 0.0, 1.0),
     ],
-)
+)  # fmt: skip
 def test_shares_that_the_tick_is_too_coarse_for(fields: dict[str, int], app: float | None, rwnd: float | None) -> None:
     record = closed(**fields)
     assert record.app_limited == (app if app is None else pytest.approx(app)) and record.rwnd_limited == rwnd

@@ -110,6 +110,19 @@ def test_several_ways_and_gateways_of_the_other_family_are_repeated(hosts: Hosts
     assert driver.read().prefixes == prefixes and driver.follow() == 0
 
 
+def test_of_routes_of_one_metric_the_routers_preferred_one_is_covered(hosts: Hosts, driver: RouteDriver) -> None:
+    ip(hosts, "link add audit9 up type veth peer name audit8")
+    ip(hosts, "link set audit8 up")
+    ranks = (("low", "high"), ("high", "low"), ("medium", "high"), ("low", "medium"))
+    for number, pair in enumerate(ranks):
+        for device, rank in zip(("audit9", "vs"), pair, strict=True):
+            ip(hosts, f"-6 route append fd7{number}::/32 dev {device} pref {rank}")
+    driver.apply(Changes(BOTH, {f"fd7{number}::/32": "fast" for number in range(len(ranks))}))
+    for number in range(len(ranks)):
+        led = ip(hosts, f"-6 route get fd7{number}::1").split(" dev ")[1].split()[0]
+        assert f"fd7{number}::/32 dev {led} " in ours(hosts, 6)
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -206,16 +219,13 @@ def test_few_changes_are_read_back(hosts: Hosts, driver: RouteDriver, monkeypatc
     assert everything(hosts) == before
 
 
-@pytest.mark.parametrize(
-    ("first", "then"),
-    [
-        # it came later, and costs no route
-        (ONE, Changes({}, {"10.1.0.0/16": "fast"})),
-        (Changes(BOTH, {"172.16.0.0/24": "fast"}), Changes({}, {"10.1.0.0/16": "slow"})),
-        # many: with the default
-        (Changes(BOTH, {"172.16.0.0/24": "fast"}), Changes({}, {"10.1.0.0/16": "slow"}, default="slow")),
-    ],
-)
+@pytest.mark.parametrize(("first", "then"), [
+    # it came later, and costs no route
+    (ONE, Changes({}, {"10.1.0.0/16": "fast"})),
+    (Changes(BOTH, {"172.16.0.0/24": "fast"}), Changes({}, {"10.1.0.0/16": "slow"})),
+    # many: with the default
+    (Changes(BOTH, {"172.16.0.0/24": "fast"}), Changes({}, {"10.1.0.0/16": "slow"}, default="slow")),
+])  # fmt: skip
 def test_a_rule_that_comes_first_is_refused_and_all_is_as_before(
     hosts: Hosts, driver: RouteDriver, first: Changes, then: Changes
 ) -> None:
@@ -228,17 +238,13 @@ def test_a_rule_that_comes_first_is_refused_and_all_is_as_before(
     assert everything(hosts) == before
 
 
-@pytest.mark.parametrize(
-    ("settings", "prefix", "words"),
-    [
-        ((("pacing", "fq"),), "10.0.0.0/8", "a queueing discipline is a device's"),
-        ((("initcwnd", 0),), "10.0.0.0/8", "takes from 1 to 1000"),
-        ((("min_rto", 0.0205),), "10.0.0.0/8", "whole units of 1/1000"),
-        ((("initcwnd", 4),), "10.0.0.1/8", "is no prefix"),
-        ((("initcwnd", 4),), "cat", "is no prefix"),
-        ((("initcwnd", 5),), "10.1.0.0/16", "a route of table 254 has encapsulation, realms; this driver cannot"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "prefix", "words"), [
+    ((("pacing", "fq"),), "10.0.0.0/8", "a queueing discipline is a device's"),
+    ((("initcwnd", 0),), "10.0.0.0/8", "takes from 1 to 1000"),
+    ((("min_rto", 0.0205),), "10.0.0.0/8", "whole units of 1/1000"),
+    ((("initcwnd", 4),), "10.0.0.1/8", "is no prefix"), ((("initcwnd", 4),), "cat", "is no prefix"),
+    ((("initcwnd", 5),), "10.1.0.0/16", "a route of table 254 has encapsulation, realms; this driver cannot"),
+])  # fmt: skip
 def test_what_cannot_be_is_refused_before_anything_is_written(
     hosts: Hosts, driver: RouteDriver, settings: tuple[tuple[str, int]], prefix: str, words: str
 ) -> None:

@@ -70,6 +70,20 @@ def test_addresses_of_this_host_and_of_everybody_on_a_link_are_no_difference(hos
     assert driver.ask(rules).differences == ()
 
 
+def test_a_prefix_that_the_kernel_cannot_route_is_not_in_force(hosts: Hosts, driver: RouteDriver) -> None:
+    """No default; unreachable; prohibited. A part of 10.0.0.0/8 and of fd00::/8 is on the link."""
+    for words in ("route del default", "-6 route replace prohibit default", "-6 route add unreachable fd01::/31"):
+        ip(hosts, words)
+    driver.apply(difference(Rules(), RULES))
+    unrouted = {(prefix, "lookup"): "no route" for prefix in ("10.1.0.0/16", "192.0.2.7/32", "fd01::/32")}
+    assert asked(driver) == unrouted
+    ip(hosts, "route add default via 10.9.0.66 table 100")
+    ip(hosts, "rule add to 10.1.0.0/16 lookup 100")
+    assert asked(driver) == unrouted | {("10.1.0.0/16", "lookup"): "table 100, via 10.9.0.66"}, (
+        "routed without a profile"
+    )
+
+
 def test_a_route_that_the_main_table_no_longer_has(hosts: Hosts, driver: RouteDriver) -> None:
     ip(hosts, "route add 10.1.0.0/28 via 10.9.0.77")
     driver.apply(difference(Rules(), RULES))

@@ -8,14 +8,16 @@ Method     A format of text is a row of named parts (`FORMS`): the combined form
            JSON is read by the names of its keys (`FIELDS`, `DURATIONS`), also nested; KEY=VALUE by the same table.
            A time is in the unit of its key's name or its own ("12ms"), or its program's (`PROGRAMS`); a bare number
            or a `request_time` with a point is nginx's, seconds. Any other number needs a stated unit (`STATED`).
+           Of several bare numbers none is taken: one may be a size or a count, unless it alone has its unit.
            A date is the request's begin or end by its key or its program; in brackets nginx writes the end, Apache
            the begin. Epochs have the unit that their size shows (`outcome_formats.EPOCHS`).
            The client is the first public address of the address field; where that holds none, the first public one
            of X-Forwarded-For, whose first is taken where none is public. A request in absolute form names its site.
            What the logger of a container or a system put before a line (`LOGGER`), or around it, is left off.
+           Dropped: bytes, protocol, upstream, since the time to the answer's end has them in it; other headers.
 Reads as   a `Hit`: begin and end in seconds since the epoch. `fine`: both are known to a millisecond, not to a second.
-Fails as   a counted reason for a line that is good and no load (no request in it, aborted); `BadInput` for a line of
-           no such format, with the part at which it differs.
+Fails as   a counted reason for a line that is good and no load (no request in it, aborted, for which nobody waited:
+           Sec-Purpose); `BadInput` for a line of no such format, with the part at which it differs.
 Differs    from `fingerprint/device.py`, which reads the same lines for the User-Agent alone.
 Source     nginx ngx_http_log_module; Apache mod_log_config; HAProxy configuration manual 8.2.3, 8.4; Envoy access
            logging (default format); Traefik access logs (JSON fields); Caddy's log directive; RFC 9112 3.2 (targets)
@@ -75,6 +77,7 @@ FIELDS = {field: names.split() for field, names in {
     "agent": "http_user_agent user_agent request_user_agent useragent agent ua",
     "begin": "begin_ms start_time startutc accept_date", "end": "msec time_iso8601 time_local",
     "time": "@timestamp timestamp time date ts", "dest": "dest http_sec_fetch_dest",
+    "purpose": "http_sec_purpose sec_purpose request_sec_purpose purpose http_purpose http_x_purpose http_x_moz",
     **{name: name for name in ("tcpinfo_rtt", "tcpinfo_rttvar", "profile", "propensity")},
 }.items()}  # fmt: skip
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -151,13 +154,12 @@ class Parser:
             return "no request in it"
         address, beside = client_of(given.get("address", ""), given.get("forwarded", ""))
         host, path = _target(words[0], words[1], given.get("host", beside))
-        status, sign, seconds = given.get("status", ""), "", 0.0
-        if timed:
-            sign, seconds = self._seconds(took, unit)
+        status = given.get("status", "")
+        sign, seconds = self._seconds(took, unit) if timed else ("", 0.0)
         if sign == "-" or not status.isdigit() or status == "0" or given.get("flags", "")[:2].strip("-"):
             return "aborted"
-        if sign:
-            return "logged before its end"
+        if sign or given.get("purpose", "").startswith("pre"):
+            return "logged before its end" if sign else "fetched ahead of a visit"
         begin, end = given.get("begin"), given.get("end")
         dated_s, fine = self._instant(begin or end or given.get("time", ""))
         begins = begin or not end and (self._apache or unit > 0 or took.endswith("s"))
@@ -169,9 +171,13 @@ class Parser:
         """Return a sign, and how long a request took. Errors: `BadInput`."""
         found = TOOK.fullmatch(took.replace("µ", "u"))
         if found is None:
-            absent = "how long the request took is not in it; log nginx's $request_time or Apache's %D"
-            absent += ", under a name with its unit (request_time, duration_us, request_ms)" * (self._form == "json")
-            raise BadInput(f"{took[:60]!r} is no time that a request took" if took else absent)
+            why = f"{took[:60]!r} is no time that a request took"
+            if not took:
+                why = "how long the request took is not in it; log nginx's $request_time or Apache's %D"
+                why += ", under a name with its unit (request_time, duration_us, request_ms)" * (self._form == "json")
+            elif " " in took and self._form == "combined":
+                why = f"several numbers without names ({took[:60]}); write request_time=$request_time"
+            raise BadInput(why)
         sign, number, own = found.groups()
         scale = UNITS[own] if own else unit if unit > 0 else 1.0 if unit == POINT and "." in number else self._stated
         if scale == UNKNOWN:
@@ -251,8 +257,8 @@ def _text(form: str, line: str) -> tuple[dict[str, str], str, float]:
     # what has a port may be an upstream
     quoted = (word.strip('"') for word in reversed(words) if word[0] == '"' and addresses(word.strip('"')))
     given = {"forwarded": next(quoted, ""), **more, **given}
-    bare = sorted(filter(TOOK.fullmatch, words), key=lambda word: word[-1] != "s")
-    return given, took or "".join(bare[:1]), unit if took else POINT
+    bare = list(filter(TOOK.fullmatch, words))
+    return given, took or " ".join([word for word in bare if word[-1] == "s"] or bare), unit if took else POINT
 
 
 def _object(line: str) -> tuple[dict[str, str], str, float]:

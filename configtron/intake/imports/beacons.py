@@ -3,12 +3,14 @@
 
 Question   How long did the visitor wait, by the visitor's own browser?
 Method     A beacon is looked for in the whole line: an object, lists of them, and texts that are JSON, a form or a
-           request's query, in any field (`found`); the fields around it are the server's.
+           request's query, in any field (`found`); the fields around it are the server's, who alone says which
+           configuration the client had: no visitor names its own arm.
            boomerang: `t_done`; beacons of single requests (http.initiator), of pages that were left (rt.quit, rt.abld)
            or without `t_done` are none. web-vitals: the metric asked for, the last value of each id; only of pages that
            came from a network (navigationType navigate or reload). HAR: onLoad of each page whose document, its first
            entry after redirects, a server answered by 200 or 304 over the network.
-Reads as   the fields of an outcome, as JSON Lines of outcomes have them; dates are when the load ended.
+Reads as   the fields of an outcome, as JSON Lines of outcomes have them; dates are when the load ended. Dropped: of an
+           archive all entries but documents', and sizes, since onLoad is the whole page's.
 Fails as   None and a counted reason; `BadInput` for a line that is no such beacon.
 Differs    from access logs: connecting and the last answer's way are in it.
 Source     boomerang, RT and BW plugins (t_done, u, rt.end, bw in bytes per second, lat); web-vitals Metric interface
@@ -19,7 +21,6 @@ Source     boomerang, RT and BW plugins (t_done, u, rt.end, bw in bytes per seco
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +29,7 @@ from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
 from configtron.intake.imports.reading import Reading
 from configtron.intake.imports.views import GOOD_PAGE
-from configtron.intake.pageloads.beacon_formats import SPA_LOAD
+from configtron.intake.outcome_formats import number_from
 from configtron.model.errors import BadInput
 
 Form = dict[str, Any]
@@ -38,6 +39,8 @@ CLIENT = ("address", "ip", "client", "remote_addr", "client_ip", "remote_ip")
 AGENT = ("user_agent", "userAgent", "ua", "http_user_agent")
 PAGE = ("u", "url", "page", "href", "location", "http_referer", "referer")
 DATE = ("measured_at", "rt.end", "timestamp", "time", "ts", "date", "received_at", "msec", "time_iso8601", "@timestamp")
+# What only the server says, in fields around a beacon; and the mark of a beacon that said it, too.
+ARM, UNTOLD = ("profile", "propensity"), "untold"
 IDENTITY = ("id", "page_id", "pageId")
 # web-vitals' names of times -> metric; CLS is none.
 VITALS = {"LCP": "lcp", "FCP": "fcp", "TTFB": "ttfb", "INP": "inp"}
@@ -47,6 +50,8 @@ NAVIGATIONS = ("navigate", "reload", "")
 WAITING = 20_000
 # Names of web-vitals' metrics; and its ids, which begin with the page's clock.
 NAMES, CLOCK = {*VITALS, "CLS", "FID"}, re.compile(r"v\d+-(\d{13})-\d+")
+# boomerang's name of a load over the network in a single-page application; its other initiators are none.
+SPA_LOAD = "spa_hard"
 # Fields of boomerang that show a load for which nobody waited, or that no network brought.
 UNWAITED = {"vis.st": ("hidden", "prerender"), "nt_nav_type": ("2",)}
 # Containers around a beacon: a log's line, its request, that one's body, a form in it, a list, an object.
@@ -86,20 +91,30 @@ def header(line: str) -> list[str]:
     return [] if set("={[") & set(line) else [word.strip().strip('"') for word in line.split(",")]
 
 
-def found(line: Any, is_beacon: Mark, around: Form | None = None, depth: int = NESTED) -> Iterator[Form]:
-    """Yield the beacons in a line, or in a field of it, with the fields around them; which client sent it is of these
-    where they know."""
+def found(line: Any, is_beacon: Mark, around: Form | None = None, depth: int = NESTED, *, body: bool = False
+          ) -> Iterator[Form]:  # fmt: skip
+    """Yield the beacons in a line, or in a field of it, with the fields around them; body: a visitor wrote it, as all
+    that a field has as text."""
+    body = body or (around is not None and isinstance(line, str))
     around, given = around or {}, opened(line) if isinstance(line, str) else line
     if isinstance(given, dict) and is_beacon(given):
-        yield {**around, **{key: one for key, one in given.items() if key not in CLIENT or not word(around, CLIENT)}}
+        yield {**around, **_told(given, around)}
     elif isinstance(given, dict | list) and depth:
         inside = list(given.values() if isinstance(given, dict) else given)
         if isinstance(given, dict):
             beside = [one for one in inside if isinstance(one, dict) and not is_beacon(one)]
-            fields = (pair for part in (*beside, given) for pair in part.items())
-            around = {**around, **{key: one for key, one in fields if isinstance(one, str | int | float)}}
+            pairs = (pair for part in (*beside, given) for pair in part.items())
+            fields = {key: one for key, one in pairs if isinstance(one, str | int | float)}
+            around = {**around, **(fields if word(fields, CLIENT) and not body else _told(fields, around))}
         for one in inside:
-            yield from found(one, is_beacon, around, depth - 1)
+            yield from found(one, is_beacon, around, depth - 1, body=body)
+
+
+def _told(fields: Mapping[str, Any], around: Form) -> Form:
+    """Return what a visitor may say: all but its configuration, and its address where the server knows that."""
+    hidden = {*ARM, *(CLIENT if word(around, CLIENT) else ())}
+    mark = {UNTOLD: True} if fields.keys() & ARM else {}
+    return {key: one for key, one in fields.items() if key not in hidden} | mark
 
 
 def opened(text: str) -> Any:
@@ -135,9 +150,9 @@ class Boomerang:
         else:
             numbers = {}
             if given.get("bw") not in (None, ""):
-                numbers["bandwidth_kbps"] = float_of("bw", given["bw"]) * 8 / 1e3
+                numbers["bandwidth_kbps"] = number_from("bw", given["bw"]) * 8 / 1e3
             if given.get("lat") not in (None, ""):
-                numbers["rtt_ms"] = float_of("lat", given["lat"])
+                numbers["rtt_ms"] = number_from("lat", given["lat"])
             yield number, made(given, given["t_done"]) | {"numbers": numbers}
             if given.get("pid"):
                 self._pages[page] = None
@@ -186,17 +201,15 @@ def archive(text: str, reading: Reading, epoch_ns: Callable[[Any], int]) -> Iter
     (`Reading.refuse`). `epoch_ns`: of a date. Errors: `BadInput` for a file that is no archive."""
     try:
         log = json.loads(text)["log"]
-        pages, entries = log["pages"], log.get("entries", [])
+        pages, entries = log.get("pages") or [], log["entries"]
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{reading.name}: no HTTP archive, for it is not JSON ({error}); export it anew") from error
     except (KeyError, TypeError, AttributeError) as error:
-        raise BadInput(
-            f"{reading.name}: no HTTP archive with log.pages, as proxies write it; export it from a browser"
-        ) from error
+        raise BadInput(f"{reading.name}: no HTTP archive: it has no log.entries; export it anew") from error
     if not isinstance(pages, list) or not isinstance(entries, list):
         raise BadInput(f"{reading.name}: no HTTP archive: log.pages and log.entries are lists; export it anew")
     if not pages:
-        reading.remark = "its log.pages is empty, as a proxy's is; export the archive from a browser"
+        reading.remark = "an archive without pages shows no page load; browsers' developer tools write pages"
     browser = log.get("browser")
     agent = str(browser.get("name", "")) if isinstance(browser, dict) else ""
     ids = Counter(str(page.get("id")) for page in pages if isinstance(page, dict))
@@ -273,15 +286,9 @@ def _not_brought(document: Mapping[str, Any], url: str, title: str) -> str:
 
 def made(given: Mapping[str, Any], took: Any) -> Form:
     """Return an outcome's fields from a beacon and the fields around it."""
-    form: Form = {"plt_ms": took, "address": word(given, CLIENT), "agent": word(given, AGENT),
-                  "site": site_of(word(given, PAGE)), "measured_at": word(given, DATE)}  # fmt: skip
-    context = given.get("context")
-    if isinstance(context, dict):
-        form["context"] = context
-    for name in ("prefix", "profile", "propensity"):
-        if given.get(name) not in (None, ""):
-            form[name] = given[name]
-    return form
+    return {"plt_ms": took, "address": word(given, CLIENT), "agent": word(given, AGENT),
+            "site": site_of(word(given, PAGE)), "measured_at": word(given, DATE),
+            **{name: word(given, (name,)) for name in (*ARM, UNTOLD)}}  # fmt: skip
 
 
 def site_of(url: str) -> str:
@@ -296,14 +303,3 @@ def site_of(url: str) -> str:
 def word(given: Mapping[str, Any], names: tuple[str, ...]) -> str:
     """Return the first of these that is there."""
     return next((str(given[name]) for name in names if given.get(name) not in (None, "")), "")
-
-
-def float_of(name: str, value: Any) -> float:
-    """Return a finite number. Errors: `BadInput`."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise BadInput(f"{name}: {str(value)[:60]!r} is no number")
-    return number

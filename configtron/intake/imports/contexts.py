@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Contexts as `fingerprint live`, `socket` and `contexts` write them (JSON Lines), read back."""
+"""Contexts as `fingerprint live`, `socket` and `contexts` write them (JSON Lines), read back.
+
+Dropped: of a watch's last line the losses, since they bound no context; a feature of an unknown name is refused.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any
 
@@ -19,7 +19,7 @@ from configtron.fingerprint.device import browser_of, device_of
 from configtron.fingerprint.features import plain_text, prefix_of
 from configtron.intake.imports import beacons
 from configtron.intake.imports.accesslog import QUOTED, SHOWN, STATED, Hit, Parser, difference, form_of, inside
-from configtron.intake.imports.inforce import InForce
+from configtron.intake.imports.inforce import InForce, profile_of
 from configtron.intake.imports.reading import Reading
 from configtron.intake.imports.views import GOOD_PAGE, View, Views
 from configtron.intake.outcome_formats import (
@@ -27,14 +27,14 @@ from configtron.intake.outcome_formats import (
     LONGEST,
     MOST_MS,
     MOST_NS,
-    NUMBERS,
     context_of,
     csv_rows,
     epoch_ns,
+    number_from,
     number_of,
-    outcome_of,
     propensity_of,
     site_of,
+    took_of,
 )
 from configtron.intake.pageloads.proxy_evidence import FEW, LEAST
 from configtron.model.errors import BadInput
@@ -56,6 +56,16 @@ METRICS = {
 CONTEXT_SCHEMA, WATCH_SCHEMA = "configtron.context/1", "configtron.watch/1"
 # Clients that are remembered, by address and User-Agent: they come again.
 REMEMBERED = 20_000
+# Fields of what the server's kernel measured, us -> the feature, ms.
+OF_KERNEL = (("tcpinfo_rtt", "rtt_ms"), ("tcpinfo_rttvar", "jitter_ms"))
+# Beginnings of files that are of no format here, and what helps.
+STRANGE = (
+    (re.compile("PK\x03\x04"), "a zip archive; import what `unzip -p` writes of it"),
+    (re.compile("\ufffd{0,2}\0?(?:[^\0]\0){2}"), "UTF-16; import what `iconv -f UTF-16 -t UTF-8` writes of it"),
+    (re.compile(r'[\w."]+(?:[;\t|] *[\w."]+)+$'), "a CSV without commas; write them, and decimal points"),
+)
+UNDATED = "without a date: the file's last change stands for it"
+UNBELIEVED = "of beacons that name their profile or propensity: that is the server's to say, beside a beacon's body"
 
 
 @dataclass(frozen=True)
@@ -119,6 +129,9 @@ def kind_of(lines: Sequence[str], name: str) -> str:
             if not check(line.strip()):
                 return kind
     first = lines[0].strip()
+    for form, what in STRANGE:
+        if form.match(first):
+            raise BadInput(f"{name}: {what}")
     tried = "; ".join(f"{kind}: {check(first)}" for kind, check in CHECKS.items())
     what = f"{name}, line 1: {first[:SHOWN]!r} is of no known format"
     raise BadInput(f"{what}; {tried}; see: configtron learn import --help")
@@ -158,8 +171,9 @@ def _parsed(lines: Iterable[tuple[int, str]], read: Callable[[str], Hit | str], 
                 seen[hit.address] += 1
             yield number, hit
     if 0 < len(seen) <= FEW and (all(map(inside, seen)) or (len(seen) == 1 and seen.total() >= LEAST)):
-        which = f"all {seen.total()} requests come from {', '.join(seen)}: this is the log of a server behind a proxy;"
-        reading.remark = f"{which} write the client there, or X-Forwarded-For as the last field, quoted, without ports"
+        who = "this is the log of a server behind a proxy" if all(map(inside, seen)) else "one client, or a proxy"
+        remedy = "write the client there, or X-Forwarded-For as the last field, quoted, without ports"
+        reading.remark = f"all {seen.total()} requests come from {', '.join(seen)}: {who}; behind a proxy, {remedy}"
 
 
 def _hits(hits: Iterable[tuple[int, Hit]], maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
@@ -204,10 +218,10 @@ def _beacons(kind: str, lines: Iterable[tuple[int, str]], maker: _Maker, wanted:
         except BadInput as error:
             reading.refuse(number, error)
             continue
-        for own, form in ready:
-            yield from maker.beacon(own, form)
-    for own, form in pages.rest():
-        yield from maker.beacon(own, form)
+        for one in ready:
+            yield from maker.beacon(*one)
+    for one in pages.rest():
+        yield from maker.beacon(*one)
 
 
 def _given(lines: Iterable[tuple[int, str]], reading: Reading, parser: Parser, mark: beacons.Mark
@@ -243,7 +257,8 @@ def _of_line(line: str, parser: Parser, mark: beacons.Mark) -> list[beacons.Form
         raise
     if isinstance(hit, str):
         return []
-    around = {"address": hit.address, "user_agent": hit.agent, "received_at": hit.end_s, "referer": hit.referer}
+    arm = {name: hit.fields[name] for name in beacons.ARM if name in hit.fields}
+    around = arm | {"address": hit.address, "user_agent": hit.agent, "received_at": hit.end_s, "referer": hit.referer}
     return [form for field in _quoted(line) for form in beacons.found(field, mark, around)]
 
 
@@ -257,13 +272,12 @@ class _Maker:
 
     def __init__(self, reading: Reading, wanted: Wanted) -> None:
         self.reading, self._wanted = reading, wanted
-        self._clients: dict[tuple[str, ...], Context] = {}
-        self._prefixes: dict[str, str] = {}
+        self._client = lru_cache(REMEMBERED)(self._seen)
 
     def hit(self, number: int, hit: Hit, end_s: float) -> Outcome | None:
         """Return the outcome of a request, or of the page view that began with it; None for a line counted as left
         out."""
-        took_ms, wanted = round((end_s - hit.begin_s) * 1e3, 3), self._wanted
+        took_ms, fields = round((end_s - hit.begin_s) * 1e3, 3), hit.fields
         if not LEAST_MS <= took_ms <= MOST_MS:
             self.reading.left["shorter than the log can tell" if took_ms < LEAST_MS else "longer than a day"] += 1
             return None
@@ -271,108 +285,65 @@ class _Maker:
         try:
             if not 0 <= begin <= end <= MOST_NS:
                 raise BadInput("its date is not from 1970 to 2262; is msec, or begin_ms, in the unit of its name?")
-            profile = self._profile(hit.address, begin, end, hit.fields.get("profile"))
-            if isinstance(profile, str):
-                self.reading.left[profile] += 1
-                return None
-            propensity = hit.fields.get("propensity")
-            share = wanted.propensity if propensity is None else propensity_of(propensity)
-            arm = "static" if profile.settings else "default"
-            return Outcome(Decision(self._context(hit), "", profile, arm, None, share), took_ms, end, wanted.source)
+            numbers = {name: number_of(name, number_from(field, fields[field]) / 1e3)
+                       for field, name in OF_KERNEL if field in fields}  # fmt: skip
+            site = f"{hit.host}{hit.path.partition('?')[0]}"[:LONGEST]
+            return self._outcome(fields, hit.address, hit.agent, site, begin, end, took_ms, numbers)
         except BadInput as error:
             self.reading.refuse(number, error)
             return None
 
-    def _context(self, hit: Hit) -> Context:
-        """Return the client, the site and the round trip that the server's kernel measured. Errors: `BadInput`."""
-        key = (hit.address, hit.agent)
-        client = self._clients.get(key)
-        if client is None:
-            if len(self._clients) >= REMEMBERED:
-                self._clients.clear()
-            client = self._clients[key] = self._client(hit)
-        rtt, jitter = hit.fields.get("tcpinfo_rtt"), hit.fields.get("tcpinfo_rttvar")
-        return Context(
-            None, None if rtt is None else _thousandth("rtt_ms", "tcpinfo_rtt", rtt), None,
-            site_of(self._wanted.site or f"{hit.host}{hit.path.partition('?')[0]}"[:LONGEST]),
-            client.prefix, client.asn, client.region, client.device, None,
-            None if jitter is None else _thousandth("jitter_ms", "tcpinfo_rttvar", jitter),
-            browser=client.browser,
-        )  # fmt: skip
-
-    def _client(self, hit: Hit) -> Context:
-        """Return the client by its address and User-Agent. Errors: `BadInput`."""
-        device, browser = device_of(hit.agent), browser_of(hit.agent)
-        if self._wanted.places is None:
-            return Context(prefix=self._prefix(hit.address), device=device, browser=browser)
-        context: dict[str, Any] = {"prefix": self._prefix(hit.address), "device": device, "browser": browser}
-        self._placed(context, hit.address)
-        return context_of(context)
-
     def beacon(self, number: int, form: beacons.Form) -> Iterator[Outcome]:
         """Yield the outcome of a beacon."""
-        wanted = self._wanted
+        wanted, remarks = self._wanted, self.reading.remarks
         try:
-            took_ms, end, dated = beacons.float_of("load time", form["plt_ms"]), wanted.changed_ns, form["measured_at"]
+            took_ms, end, dated = took_of(form["plt_ms"], "load time"), wanted.changed_ns, form["measured_at"]
             if dated:
                 end = epoch_ns("date", dated, wanted.epoch_ns)
             elif not end:
                 self.reading.left["no date"] += 1
                 return
             begin = end - round(took_ms * 1e6) if dated else 0
-            address = plain_text(form["address"]) if form["address"] else ""
-            profile: Profile | str | None = None
-            if not isinstance(form.get("profile"), dict):
-                profile = self._profile(address, begin, end, form.get("profile"))
-            if isinstance(profile, str):
-                self.reading.left[profile] += 1
-                return
-            context = dict(form.get("numbers", {})) | dict(form.get("context", {}))
-            context.setdefault("prefix", form.get("prefix") or (prefix_of(address) if address else wanted.prefix))
-            context.setdefault("site", wanted.site or form["site"])
-            context.setdefault("device", device_of(form["agent"]))
-            context.setdefault("browser", browser_of(form["agent"]))
-            self._placed(context, address)
-            given = form.get("propensity", wanted.propensity)
-            settings = form["profile"] if profile is None else dict(profile.settings)
-            line = {"plt_ms": took_ms, "measured_at": end, "context": context, "profile": settings, "propensity": given}
-            yield outcome_of(line, wanted.source)
-            self.reading.undated += not dated
+            numbers = {name: number_of(name, one) for name, one in form.get("numbers", {}).items()}
+            made = self._outcome(form, plain_text(form["address"]), form["agent"], form["site"], begin, end, took_ms,
+                                 numbers)  # fmt: skip
+            if made is not None:
+                yield made
+                remarks[UNDATED] += not dated
+                remarks[UNBELIEVED] += bool(form.get(beacons.UNTOLD))
         except BadInput as error:
             self.reading.refuse(number, error)
 
-    def _placed(self, context: dict[str, Any], address: str) -> None:
-        """Network and country of an address, where there are files that show them and the line does not."""
-        if self._wanted.places is not None and address:
-            asn, region = self._wanted.places(address)
-            context.setdefault("asn", asn)
-            context.setdefault("region", region)
-
-    def _profile(self, address: str, begin: int, end: int, named: str | None) -> Profile | str:
-        """Return the profile that the line names, else the one stated for all lines, else the one in force; or why none
-        is known."""
+    def _outcome(self, given: Mapping[str, Any], address: str, agent: str, site: str, begin: int, end: int,
+                 took_ms: float, numbers: Mapping[str, float]) -> Outcome | None:  # fmt: skip
+        """Return an outcome under the profile that the line names, else the one stated for all lines, else the one in
+        force; None where that is not known, which is counted. Errors: `BadInput`."""
+        wanted, named, chance = self._wanted, given.get("profile"), given.get("propensity")
+        profile = wanted.profile or wanted.history.of(address, begin, end)
         if named:
-            return _named(named, self._wanted.profiles)
-        return self._wanted.profile or self._wanted.history.of(address, begin, end)
+            profile = _named(named, wanted.profiles)
+        if isinstance(profile, str):
+            self.reading.left[profile] += 1
+            return None
+        client, number = self._client(address, agent), numbers.get
+        context = Context(
+            number("bandwidth_kbps"), number("rtt_ms"), None, site_of(wanted.site or site), client.prefix, client.asn,
+            client.region, client.device, None, number("jitter_ms"), browser=client.browser,
+        )  # fmt: skip
+        arm, share = "static" if profile.settings else "default", propensity_of(chance) if chance else wanted.propensity
+        return Outcome(Decision(context, "", profile, arm, None, share), took_ms, end, wanted.source)
 
-    def _prefix(self, address: str) -> str:
-        known = self._prefixes.get(address)
-        if known is None:
-            if len(self._prefixes) >= REMEMBERED:
-                self._prefixes.clear()
-            known = self._prefixes[address] = prefix_of(address)
-        return known
-
-
-def _thousandth(name: str, field: str, text: str) -> float:
-    """Return milliseconds of a field in microseconds, as a feature of that name. Errors: `BadInput`."""
-    number = beacons.float_of(field, text) / 1e3
-    return number if 0.0 <= number <= NUMBERS[name] else number_of(name, number)
+    def _seen(self, address: str, agent: str) -> Context:
+        """Return the client by its address, "" for none, and User-Agent. Errors: `BadInput`."""
+        places = self._wanted.places
+        asn, region = places(address) if places is not None and address else (None, "")
+        prefix = prefix_of(address) if address else self._wanted.prefix
+        return context_of({"prefix": prefix, "asn": asn, "region": region, "device": device_of(agent),
+                           "browser": browser_of(agent)})  # fmt: skip
 
 
 def _named(text: str, profiles: Mapping[str, Profile]) -> Profile:
     """Return a profile by name or by its settings, KNOB=VALUE;KNOB=VALUE. Errors: `BadInput`."""
-    from configtron.intake.imports.inforce import profile_of
     from configtron.model.tuning_json import setting_of
 
     if "=" in text:

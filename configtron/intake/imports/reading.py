@@ -6,6 +6,7 @@ Rules for this file: memory does not grow with the file; of bad lines the first 
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -28,8 +29,8 @@ class Reading:
     lines    lines that were read, empty ones too
     bad      lines that cannot be read; `first` names the first few: "access.log, line 7: not JSON"
     remark   what all lines together show: that a proxy wrote them
+    remarks  what to know of outcomes that were taken, and of how many
     left     good lines, or page views, that are no outcome: why, and how many
-    undated  outcomes that have the time of the file's last change, for want of a date
     """
 
     name: str
@@ -40,7 +41,7 @@ class Reading:
     left: Counter[str] = field(default_factory=Counter)
     unit: str = "line"
     remark: str = ""
-    undated: int = 0
+    remarks: Counter[str] = field(default_factory=Counter)
 
     def refuse(self, number: int, what: object) -> None:
         """Count a bad line. Errors: `BadInput` where lines must all be good."""
@@ -70,3 +71,22 @@ def numbered(raw: Iterable[bytes], reading: Reading, errors: str = "strict") -> 
             text = text.removeprefix("\ufeff")
         if not text.isspace() and text:
             yield reading.lines, text
+
+
+def is_json(line: bytes) -> bool:
+    """Return whether a line is JSON by itself."""
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def members(text: str, reading: Reading) -> Iterator[bytes]:
+    """Return the members of an array of JSON, each as a line. Errors: `BadInput`."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{reading.name}: an array that is no JSON ({error}); write it anew") from error
+    reading.unit = "member"
+    return (json.dumps(one).encode() for one in found)

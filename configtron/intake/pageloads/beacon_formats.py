@@ -8,6 +8,7 @@ Method     Our script sends JSON with "v": 1 (`beacon.js`); a body that is exact
            entry, which brings the token in its serverTiming.
 Stop when  one body is one load; nothing is kept.
 Reads as   times in ms from the start of the navigation; None where the browser conceals one (0).
+           Dropped: other timers, resources, errors and the sender's own variables, since the join needs none.
 Fails as   "unreadable", "other-metric", or a reason of `load_fault`.
 Differs    from `configtron/intake/imports/beacons.py`, which reads files of beacons without token and connection.
 Source     W3C Navigation Timing 2, Server Timing, Page Visibility 2; boomerang 1.815 (plugins RT, NavigationTiming);
@@ -26,14 +27,14 @@ from msgspec import DecodeError, Meta, Struct
 from msgspec import field as form_field
 from msgspec.json import Decoder
 
+from configtron.intake.imports.beacons import SPA_LOAD
+
 # A load longer than this is a laptop that slept (ms).
 LONGEST_MS = 600_000.0
 # Characters of a token, an id, a protocol's name: what servers and our script make has fewer.
 LONGEST_TOKEN, LONGEST_WORD = 64, 40
 # Parameters of a boomerang beacon: it has some 100.
 MOST_PARAMETERS = 400
-# boomerang's name of a load over the network in a single-page application; its other initiators are none.
-SPA_LOAD = "spa_hard"
 NAVIGATIONS = {"0": "navigate", "1": "reload", "2": "back_forward"}
 PLT, LCP = "plt", "lcp"
 
@@ -144,17 +145,12 @@ def _of_json(given: Any, metric: str) -> PageLoad:
 
 def _ours(given: Mapping[str, Any], metric: str) -> PageLoad:
     """Return the load of our script's beacon."""
-    number = given.get
-    marks = [number("le" if metric == PLT else "lcp"), number("cs"), number("ce"), number("qs"), number("ps")]
-    # most are numbers: what is none costs a call
-    value, begin, end, request, response = [
-        (at or None) if type(at) is float or type(at) is int else _mark(at) for at in marks
-    ]
+    field = given.get
     return PageLoad(
-        _word(number("id", "")), _word(number("t", ""), LONGEST_TOKEN), value, begin, end, request, response,
-        _number(number("hh")),
-        _number(number("as")) or 0.0, _word(number("nt", "navigate")), number("dw") == 1, number("pc") == 1,
-        number("w") == "hide", _word(number("np", "")),
+        _word(field("id", "")), _word(field("t", ""), LONGEST_TOKEN), _mark(field("le" if metric == PLT else "lcp")),
+        _mark(field("cs")), _mark(field("ce")), _mark(field("qs")), _mark(field("ps")), _number(field("hh")),
+        _number(field("as")) or 0.0, _word(field("nt", "navigate")), field("dw") == 1, field("pc") == 1,
+        field("w") == "hide", _word(field("np", "")),
     )  # fmt: skip
 
 
@@ -235,8 +231,7 @@ def _number(value: Any) -> float | None:
 
 def _mark(value: Any) -> float | None:
     """Return a time that is 0 where it is concealed or not reached."""
-    number = value if type(value) is float else _number(value)
-    return number or None
+    return _number(value) or None
 
 
 def _word(value: Any, longest: int = LONGEST_WORD) -> str:

@@ -7,7 +7,8 @@ Method     A body of the Reporting API is a list of reports; those of type "netw
            again from its address and the time of the failure.
            A failure teaches where the records show a connection of that client near it (`near`), because anyone can
            send a report.
-Stop when  `MOST_REPORTS` of a body.
+Stop when  `MOST_REPORTS` of a body; the rest are counted. Dropped: the address of the server, status, method, referrer
+           and phase, since the type has the phase and no model has the others.
 Reads as   `FailedLoad`: failure by the phase: `dns`, `tcp`, `tls`, `h2`, `h3`, `abandoned`.
 Fails as   a reason of `reasons.REPORTS` for each report.
 Differs    from beacons: browsers send reports minutes later, from any connection, without a token.
@@ -62,7 +63,7 @@ def failed_loads(body: bytes) -> list[FailedLoad | str]:
         return ["report-unreadable"]
     if not isinstance(reports, list):
         reports = [reports]
-    return [_report(one) for one in reports[:MOST_REPORTS]]
+    return [_report(one) for one in reports[:MOST_REPORTS]] + ["report-overflow"] * (len(reports) - MOST_REPORTS)
 
 
 def _report(report: Any) -> FailedLoad | str:

@@ -69,7 +69,7 @@ REPORTS = {
     "report-success": "a load that succeeded: beacons report those",
     "report-server": "an error of the application (status, redirects), which no transport setting causes",
     "report-unknown-client": "what this client was given is not known",
-    "report-overflow": "too many reports wait for the process that knows what their clients were given",
+    "report-overflow": "too many reports in one body, or waiting for the process that knows what clients were given",
     "report-unanswered": "that process did not answer in time, or the agent ended before it did",
     "late-answer": "an answer whose report does not wait any more: it was counted as `report-unanswered`",
 }

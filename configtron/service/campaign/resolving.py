@@ -127,7 +127,8 @@ class _ResolvedLines:
 
     def answered(self, name: str, answer: Answer) -> bool:
         """Write the lines of a name; return whether the file was brought up to date."""
-        self._answers[name] = answer
+        blocked = any(map(self._blocklist.host, answer.aliases))
+        self._answers[name] = answer = Answer((), "blocked") if blocked else answer
         if len(self._answers) > REMEMBERED:
             self._answers.popitem(last=False)
         for target in self._waiting.pop(name):

@@ -57,7 +57,7 @@ REMEDIES = {
     "quic": "QUIC (UDP port 443) is encrypted, and no TCP; it is not read", "esp": f"IPsec {_SEALED}",
     "wireguard": f"WireGuard (UDP port 51820) {_SEALED}", "openvpn": f"OpenVPN (UDP port 1194) {_SEALED}",
     "macsec": "MACsec is not read, encrypted or not; capture behind it",
-    "fragment": "IP fragments are not put together",
+    "fragment": "IP fragments are not put together; capture where packets are whole",
     **{f"link-type-{link}": f"{name} is not read; capture Ethernet or IP" for link, name in _LINKS.items()},
     **dict.fromkeys(("link-type-105", "link-type-127"), "802.11 is encrypted; capture on the host, or on Ethernet"),
 }  # fmt: skip
@@ -120,7 +120,7 @@ class CaptureReading:
     def warnings(self) -> list[str]:
         """Return why TLS keys were not used, which frames were not read, and what to do, a sentence each."""
         found = [self._keys.unused] if self._keys.unused else []
-        kinds = sorted(name.removeprefix("unread-") for name in self.counts if name.startswith(NOT_READ))
+        kinds = sorted(name.removeprefix("unread-") for name in +self.counts if name.startswith(NOT_READ))
         if unread := self._gathering.unread:
             cost = f"{unread} frames were not read ({', '.join(kinds)}), so no connection counts as whole"
             found.append(f"{cost}; {self._dissect.missing}" if self._dissect.missing else cost)

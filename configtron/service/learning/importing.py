@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, cast, runtime_checkable
 from zoneinfo import ZoneInfo
 
+import numpy as np
+
 from configtron.db.outcomes import Outcomes
 from configtron.db.store import Store
 from configtron.db.tuning import Tuning
@@ -29,7 +31,7 @@ from configtron.intake.imports.contexts import sighting_of
 from configtron.intake.imports.inforce import Deployment, InForce, profile_of
 from configtron.intake.imports.joining import Contexted, Joined
 from configtron.intake.imports.kinds import HAR, METRICS, OUTCOMES, PAGE, Wanted, imported, kind_of, page_loads
-from configtron.intake.imports.reading import LINE_BYTES, Reading, numbered
+from configtron.intake.imports.reading import LINE_BYTES, Reading, is_json, members, numbered
 from configtron.intake.outcome_formats import objects, outcomes
 from configtron.learner.logged import Logged, logged_of
 from configtron.model.bounds import check_choice, check_number, check_texts
@@ -50,10 +52,10 @@ Lines = Iterator[tuple[int, str]]
 GZIP = b"\x1f\x8b"
 # Lines by which a file's form is recognised: the first of a rotated log may be torn.
 HEAD_LINES = 20
-# An HTTP archive is one object and is read whole. Its beginning, and how much of it is read to see that.
-ARCHIVE = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:\s*\{')
+# An HTTP archive or an array is read whole, as it is one value. Their beginnings, and how much is read to see those.
+ARCHIVE, ARRAY = (re.compile(rb"(?:\xef\xbb\xbf)?\s*" + of) for of in (rb'\{\s*"log"\s*:\s*\{', rb"\[\s*\{"))
 START_BYTES = 4096
-ARCHIVE_BYTES = 256 << 20
+WHOLE_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,7 @@ class Imported:
         if not self.stored:
             yield from [] if reading.bad else [f"{reading.name}: no {'context' if contexts else 'outcome'} in it"]
             return
-        if reading.undated:
-            yield f"{count_of(reading.undated, 'outcome')} without a date: the file's last change stands for it"
+        yield from (f"{count_of(count, 'outcome')} {remark}" for remark, count in reading.remarks.items() if count)
         yield from reading.first
         if reading.bad and not contexts:
             yield f"{reading.bad} of {reading.lines} {reading.unit}s are bad and left out; --strict stops at the first"
@@ -122,23 +123,26 @@ def import_file(file: BinaryIO, name: str, options: ImportOptions, progress: Pro
     about = {"file": name} | ({"metric": metric} if metric != "plt" else {})
     about |= {"from": kind} if kind != "outcomes" else {}
     known = contexted(options.db, options.contexts, options.window_s)
-    log, kept = _keep(options, canonical({**about}), _batches(outcomes, known), progress)
+    log, kept = _keep(options, about, _batches(outcomes, known), reading, progress)
     joined = known.joined if known is not None and len(known) else None
     return Imported(reading, kind, kept, log, metric, joined=joined)
 
 
-def _keep(options: ImportOptions, about: str, batches: Iterator[Logged], progress: Progress) -> tuple[int, int]:
+def _keep(options: ImportOptions, about: dict[str, str], batches: Iterator[Logged], reading: Reading,
+          progress: Progress) -> tuple[int, int]:  # fmt: skip
     """Keep outcomes, a batch a transaction; return the log's number, and how many. Errors: `BadInput`, with those
     before it kept."""
-    log, kept = 0, 0
+    log, kept, timed, quick = 0, 0, 0, 0
     with Outcomes(options.db) as store, _uncollected():
         try:
             for logged in batches:
                 if log:
                     store.add(log, logged)
                 else:
-                    log = store.begin_log(options.source, about, logged)
+                    log = store.begin_log(options.source, canonical({**about}), logged)
                 kept += len(logged)
+                timed += int(np.count_nonzero(logged.contexts.rtt_ms > 0))
+                quick += int(np.count_nonzero(logged.plt_ms < logged.contexts.rtt_ms))
         except BadInput as error:
             are = "is" if kept == 1 else "are"
             before = f"; {count_of(kept, 'outcome')} before it {are} kept as log {log}" if kept else ""
@@ -146,6 +150,11 @@ def _keep(options: ImportOptions, about: str, batches: Iterator[Logged], progres
         except KeyboardInterrupt:
             notice(progress, f"log {log}: {count_are(kept, 'outcome')} kept" if kept else "nothing is kept")
             raise
+        earlier, again = store.again(log) if log else (0, 0)
+    if 2 * quick > timed and "metric" not in about:
+        reading.remarks[f"quicker than a round trip, of {timed}: is plt_ms in seconds? It is read as ms"] = quick
+    if 2 * again >= kept > 0:
+        reading.remarks[f"of the same times are stored already (log {earlier}); import again counts each twice"] = again
     return log, kept
 
 
@@ -218,9 +227,14 @@ def opened(file: BinaryIO, name: str, kind: str, *, strict: bool) -> tuple[Lines
     """Return a file's lines, what is counted of them, and its kind. Errors: `BadInput` for a file of no known form."""
     reading = Reading(name, strict)
     stream = _unpacked(file)
-    if kind == HAR or (not kind and ARCHIVE.match(_start(stream))):
+    start = _start(stream)
+    if kind == HAR or (not kind and ARCHIVE.match(start)):
         return iter([(1, _whole(stream))]), reading, HAR
     raw = _raw(stream, reading)
+    if ARRAY.match(start):
+        first = next(raw, b"")
+        alone = not is_json(first) or not _start(stream)
+        raw = members(_whole(stream, first), reading) if alone else chain([first], raw)
     if kind:
         return _lines(raw, reading, kind)
     head = list(islice(raw, HEAD_LINES))
@@ -285,14 +299,15 @@ def read(
     return imported(kind, lines, reading, wanted), metric
 
 
-def _whole(stream: BinaryIO) -> str:
+def _whole(stream: BinaryIO, first: bytes = b"") -> str:
+    """Return the text of a file after the bytes that were taken from it. Errors: `BadInput`."""
     try:
-        data = stream.read(ARCHIVE_BYTES + 1)
-        if len(data) > ARCHIVE_BYTES:
-            raise BadInput(f"an HTTP archive of more than {ARCHIVE_BYTES >> 20} MiB; import it in parts")
+        data = first + stream.read(WHOLE_BYTES + 1)
+        if len(data) > WHOLE_BYTES:
+            raise BadInput(f"an archive, or array, of more than {WHOLE_BYTES >> 20} MiB; import it in parts")
         return data.decode("utf-8-sig")
     except (EOFError, OSError, zlib.error, UnicodeDecodeError) as error:
-        raise BadInput(f"an HTTP archive that cannot be read: {error}") from error
+        raise BadInput(f"an archive, or array, that cannot be read: {error}") from error
 
 
 def _profile(text: str) -> Profile | None:

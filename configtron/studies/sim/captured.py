@@ -29,7 +29,7 @@ from configtron.studies.sim.brought import NUMBERS, near, possible, quoted
 from configtron.studies.sim.sessions import Sessions
 from configtron.studies.sim.traces import Piece, contexts_pieces, visited
 
-CONTEXT = "configtron.context/"
+CONTEXT, WATCH = "configtron.context/1", "configtron.watch/1"
 
 
 # By client prefix: time, and the client's context at that time.
@@ -66,8 +66,7 @@ def _pieces(seen: Sequence[tuple[float, Context]]) -> tuple[list[Piece], int]:
 
 
 def clients_of(text: str, name: str = "contexts") -> Clients:
-    """Return the clients of contexts as JSON Lines; lines of another schema are left out. Errors: `BadInput`, by
-    line."""
+    """Return the clients of contexts as JSON Lines; a watch's last line is passed over. Errors: `BadInput`, by line."""
     found: dict[str, list[tuple[float, Context]]] = {}
     first_s = None
     for number, line in enumerate(text.split("\n"), 1):
@@ -91,7 +90,9 @@ def _form(line: str, where: str) -> dict[str, Any] | None:
         raise BadInput(f"{where}: no JSON ({type(error).__name__}); a line is a context's object") from error
     if not isinstance(form, dict) or not isinstance(form.get("schema"), str):
         raise BadInput(f"{where}: no context: an object with a schema is wanted")
-    return form if form["schema"].startswith(CONTEXT) else None
+    if form["schema"] not in (CONTEXT, WATCH):
+        raise BadInput(f"{where}: no context: its schema is {quoted(form['schema'])}, not {CONTEXT}")
+    return form if form["schema"] == CONTEXT else None
 
 
 def _context(form: dict[str, Any], where: str) -> Context:

@@ -28,7 +28,7 @@ import numpy as np
 from configtron.learner.columns import Codes, Contexts
 from configtron.model.characteristics import BY_NAME
 from configtron.model.errors import BadInput
-from configtron.model.tensor import UNREADABLE, Tensor, columns_of
+from configtron.model.tensor import SESSIONS, UNREADABLE, Tensor, columns_of
 from configtron.model.tensor import read as read_tensor
 from configtron.studies.sim.brought import MOST_S
 from configtron.studies.sim.noise import Noise, Pooled
@@ -87,7 +87,7 @@ def _extra(file: BinaryIO, name: str) -> dict[str, Any]:
     """Return columns beside the tensor's, and the header's key."""
     try:
         with np.load(file, allow_pickle=False) as columns:
-            found: dict[str, Any] = {key: columns[key] for key in columns.files if key in (*SESSION, *FURTHER)}
+            found: dict[str, Any] = {key: columns[key] for key in columns.files if key.startswith(SESSIONS)}
             found[KEY] = json.loads(str(columns["header"])).get(KEY, {})
     except UNREADABLE as error:
         raise BadInput(f"{name}: the world's columns cannot be read ({str(error)[:100]}); {SEE}") from error
@@ -158,6 +158,8 @@ def pooled(tensor: Tensor) -> Pooled:
 def _sessions(tensor: Tensor, given: dict[str, Any], prefixes: Any, name: str) -> Sessions:
     if absent := [column for column in SESSION if column not in given]:
         raise BadInput(f"{name}: sessions lack {', '.join(absent)}; give all columns of sessions or none")
+    if strange := sorted(given.keys() - {*SESSION, *FURTHER}):
+        raise BadInput(f"{name}: no column of sessions is called {strange[0][:40]!r}; {SEE}")
     if any(column.ndim != 1 or column.dtype.kind not in "iuf" for column in given.values()):
         raise BadInput(f"{name}: a column of sessions is not one-dimensional, or not of numbers")
     lengths = {len(column) for column in given.values()}

@@ -115,6 +115,11 @@ def test_a_byte_that_is_no_utf8_costs_its_own_line(typed: Typed, tmp_path: Path,
         ("plt_ms,rtt_ms\n5\n", "line 2: 2 columns"),
         ("plt_ms,rtt_ms\n5,x\n", "rtt_ms: 'x' is no number"),
         ("plt_ms,site\n5," + "x" * 140_000, "not CSV"),
+        ("plt_ms;initcwnd;rtt_ms\n900,5;10;40,2\n", "x: a CSV without commas; write them"),
+        ("plt_ms\trtt_ms\n900.5\t10\n", "x: a CSV without commas"),
+        ('{\0"\0p\0l\0t\0', "x: UTF-16; import what `iconv"), ('\0{\0"\0p\0l', "x: UTF-16"),
+        ("PK\x03\x04\x14\0\0\0", "x: a zip archive; import what `unzip -p`"),
+        ('[\n{"plt_ms": 5},\n', "x: an array that is no JSON"), ('[{"plt_ms": 5, "x": 1}]', "x, member 1: 'x' is no"),
         ("plt_ms,initcwnd\n5,ten\n", "initcwnd: 'ten' is no setting"),
         # of other programs
         ('{"log": {"pages": [', "x: no HTTP archive"),
@@ -170,17 +175,20 @@ def test_a_prefix_is_kept_without_the_bits_of_an_address(typed: Typed, tmp_path:
 def test_a_csv_means_what_the_same_json_lines_mean(typed: Typed, tmp_path: Path) -> None:
     """With the mark that spreadsheets put first; times to the nanosecond; lines that were left empty are counted."""
     header = "\ufeffplt_ms,measured_at,initcwnd,http_version,site"
-    (tmp_path / "a.csv").write_text(f"{header}\n5,1700000000123456789,30,h2,news\n\n6.5,,16.0,,\n", "utf-8")
+    (tmp_path / "a.csv").write_text(f"{header}\n5,1700000000123456789,30, h2,news\n\n6.5,NaN,16.0,None,NA\n", "utf-8")
     lines = [
         {"plt_ms": 5, "measured_at": 1700000000123456789, "profile": {"initcwnd": 30.0, "http_version": "h2"},
          "context": {"site": "news"}},
         {"plt_ms": 6.5, "profile": {"initcwnd": "16"}, "class": None},
     ]  # fmt: skip
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    assert typed("learn", "import", "a.csv")[0] == typed("learn", "import", "a.jsonl")[0] == DONE
-    first, second = read(tmp_path, 1, 2)
+    for at, indent in enumerate((None, 1)):
+        (tmp_path / f"array{at}").write_text(json.dumps(lines, indent=indent))
+    for name in ("a.csv", "a.jsonl", "array0", "array1"):
+        assert typed("learn", "import", name)[0] == DONE
+    first, second, *arrays = read(tmp_path, 1, 2, 3, 4)
     with Outcomes(tmp_path / "l.db") as store:
-        assert first == second and len(store.profiles()) == 2
+        assert first == second == arrays[0] == arrays[1] and len(store.profiles()) == 2
     assert type(first[1].decision.profile.settings[0][1]) is int
     (tmp_path / "a.csv").write_text(f"{header}\n5,,,,\n\n0,,,,\n", "utf-8")
     assert "line 4: plt_ms is '0'" in typed("learn", "import", "a.csv")[2]
@@ -196,7 +204,7 @@ def test_a_file_whose_name_is_no_text(typed: Typed, tmp_path: Path) -> None:
 
 def test_what_the_kernel_knows_is_imported_in_both_forms(typed: Typed, tmp_path: Path) -> None:
     known = {"queue_ms": 120.5, "loss_run": 6, "window_bytes": 65535, "delivery_share": 0.4, "ack_gap_ms": 20,
-             "reordering": 3, "jitter_ms": 2, "asn": 64500, "region": "NL", "browser": "Firefox"}  # fmt: skip
+             "reordering": 3, "jitter_ms": 2, "asn": 64500, "region": "NA", "browser": "Firefox"}  # fmt: skip
     (tmp_path / "x").write_text(json.dumps({"plt_ms": 5, "context": known}) + "\n")
     (tmp_path / "y").write_text(",".join(("plt_ms", *known)) + "\n5," + ",".join(map(str, known.values())) + "\n")
     for name in ("x", "y"):
@@ -220,3 +228,22 @@ def test_a_bad_page_of_an_archive_or_a_date_beyond_the_stores_years_costs_itself
         code, _, err = typed("learn", "import", name)
         assert code == PARTIAL and ": 1 outcome" in err and "1 outcomes" not in err and "Error" not in err
         assert [part for part in said if part not in err] == []
+
+
+def test_what_all_outcomes_of_a_file_show(typed: Typed, tmp_path: Path) -> None:
+    """Seconds in place of ms, by the round trips; the same page loads once more, in a file that has grown, too."""
+
+    def says(name: str, *loads: float, rtt_ms: float = 40.0, **more: object) -> str:
+        text = [json.dumps({"plt_ms": load, "measured_at": 1.7e9 + load, "context": {"rtt_ms": rtt_ms}, **more})
+                for load in loads]  # fmt: skip
+        (tmp_path / name).write_text("\n".join(text))
+        return typed("learn", "import", name)[2]
+
+    assert "2 outcomes quicker than a round trip, of 3: is plt_ms in seconds?" in says("a", 0.9, 1.4, 900.0)
+    assert says("b", 0.8, 950.0, 850.0) == "log 2: 3 outcomes\n"
+    assert says("b", 7.0, 8.0, rtt_ms=0.5) == "log 3: 2 outcomes\n"
+    again = "outcomes of the same times are stored already (log 2); import again counts each twice"
+    assert f"3 {again}" in says("c", 0.8, 950.0, 850.0)
+    assert f"3 {again}" in says("b", *range(1000, 1003), 0.8, 950.0, 850.0)
+    assert "stored already" not in says("b", *range(2000, 2004), 0.8, 950.0, 850.0)
+    assert "stored already" not in says("b", 0.8, 950.0, 850.0, measured_at=0)

@@ -208,6 +208,29 @@ def test_boomerang_bodies(typed: Typed, tmp_path: Path, text: str, prefix: str) 
         1834, 1795687201834 * 10**6, "shop.example/", prefix)  # fmt: skip
 
 
+BIG = {"profile": "initcwnd=30", "propensity": 0.5}
+SERVERS = {"remote_addr": "203.0.113.7", **BIG}
+
+
+@pytest.mark.parametrize(("text", "big"), [
+    (json.dumps({"t_done": 9, **BIG}), False), (f"profile=initcwnd%3D30&{FORM}", False),
+    (json.dumps({"t_done": 9, "ip": "192.0.2.1", **BIG}), False), (json.dumps({**BIG, "beacon": {"t_done": 9}}), False),
+    (json.dumps({"remote_addr": "203.0.113.7", "body": json.dumps({"ip": "192.0.2.1", **BIG, "x": {"t_done": 9}})}),
+     False),
+    (json.dumps({**SERVERS, "body": FORM}), True), (json.dumps({**SERVERS, "beacon": {"t_done": 9}}), True),
+    (json.dumps({**SERVERS, "body": f"profile=initcwnd%3D40&ip=192.0.2.1&{FORM}"}), True),
+    (f'203.0.113.7 - - [26/Nov/2026:10:00:01 +0000] "POST /b HTTP/1.1" 204 0 "-" "x11" "profile=initcwnd=40&{FORM}"'
+     " profile=initcwnd=30 propensity=0.5", True),
+])  # fmt: skip
+def test_a_visitor_does_not_name_its_own_arm(typed: Typed, tmp_path: Path, text: str, big: bool) -> None:
+    """The server's fields beside a beacon's body do; what the body says of it is not believed, and that is said."""
+    named = not big or "initcwnd%3D40" in text or "initcwnd=40" in text
+    assert ("1 outcome of beacons that name their profile" in said(typed, text + "\n")) == named
+    (row,) = reported(tmp_path)
+    assert (row["settings"], row["propensity"]) == (('{"initcwnd":30}', 0.5) if big else ("{}", None))
+    assert row["prefix"] != "192.0.2.0/24" or "203.0.113.7" not in text
+
+
 LCP = {"name": "LCP", "value": 1834.2, "id": "v5-1795687201834-1234567890123", "navigationType": "navigate"}
 BATCH_OF = [{**LCP, "value": 900}, {"name": "CLS", "value": 0.01, "id": "v5-2"}, LCP]
 
@@ -249,7 +272,7 @@ def test_web_vitals(typed: Typed, tmp_path: Path) -> None:
     prefix = "2001:db8:1::/48"
     assert [(row["plt_ms"], row["prefix"]) for row in reported(tmp_path)] == [(1200.5, prefix), (300, prefix)]
     bad = "".join(json.dumps(rows[0] | {"id": n, "value": v}) + "\n" for n, v in enumerate((900, -5, 800)))
-    assert "x, line 2: plt_ms is -5" in said(typed, bad, code=PARTIAL)
+    assert "x, line 2: load time is -5" in said(typed, bad, code=PARTIAL)
     assert "web-vitals measures lcp, fcp, ttfb, inp" in said(typed, text, "--metric", "cls", code=USAGE)
 
 
@@ -260,8 +283,10 @@ def test_http_archive(typed: Typed, tmp_path: Path) -> None:
     log = {"log": {"pages": pages, "entries": [{"pageref": "p", "request": asked, "response": {"status": 200}}]}}
     twice = json.dumps({"log": {**log["log"], "pages": pages[:1] * 2}})
     assert "2 not taken: a page whose id another page" in said(typed, twice, code=NOTHING)
-    proxys = said(typed, '{"log": {"pages": [], "entries": []}}', code=NOTHING), said(typed, '{"log": {}}', code=USAGE)
-    assert all("from a browser" in err for err in proxys)
+    for pages in ({"pages": []}, {}):
+        assert "without pages shows no page load" in said(
+            typed, json.dumps({"log": pages | {"entries": []}}), code=NOTHING
+        )
     for text in (json.dumps(log), json.dumps(log, indent=1)):
         said(typed, text, "--client-prefix", "192.0.2.0/24")
     first, second = reported(tmp_path)
@@ -453,10 +478,10 @@ def test_an_unknown_file_is_refused_with_what_each_format_wants(typed: Typed) ->
 
 
 def test_a_log_of_private_clients_is_a_proxys(typed: Typed) -> None:
-    proxys = "this is the log of a server behind a proxy"
+    proxys, either = "this is the log of a server behind a proxy", "come from 192.0.2.7: one client, or a proxy"
     assert f"all 2 requests come from 10.0.0.1: {proxys}" in said(typed, view(100, 1.0, address="10.0.0.1"))
     assert proxys not in said(typed, view(100, 1.0) + view(100, 1.0, address="10.0.0.1"))
-    assert proxys in said(typed, "".join(view(100.0 * n, 1.0) for n in range(10)))
+    assert either in said(typed, "".join(view(100.0 * n, 1.0) for n in range(10)))
 
 
 def test_what_a_line_or_an_option_says_goes_first(typed: Typed, tmp_path: Path) -> None:

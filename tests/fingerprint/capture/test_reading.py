@@ -32,10 +32,10 @@ from tests.support import capture_bytes as write
 TALK = [*write.conversation(4), *write.conversation(6, port=40001, start_ns=write.START_NS + 10**9)]
 
 
-def rows_of(data: bytes, *, buffer: int = 4096) -> tuple[Rows, Counter[str], list[str]]:
+def rows_of(data: bytes | CaptureSource, *, buffer: int = 4096) -> tuple[Rows, Counter[str], list[str]]:
     counts: Counter[str] = Counter()
     pairs, heads, keylog = Pairs(), Heads(), list[str]()
-    source = CaptureSource(io.BytesIO(data))
+    source = data if isinstance(data, CaptureSource) else CaptureSource(io.BytesIO(data))
     parts = [decode(frames, pairs, heads, counts) for frames in read(source, counts, buffer=buffer, keylog=keylog)]
     return joined([part for part in parts if part is not None]), counts, keylog
 
@@ -133,6 +133,15 @@ def test_a_file_may_end_anywhere(name: str) -> None:
 ALL = list(range(1, len(TALK) + 1))
 
 
+def statistics(*drops: tuple[int, int]) -> bytes:
+    return write.block(5, bytes(12) + b"".join(struct.pack("<HHQ", code, 8, many) for code, many in drops))
+
+
+def lossy(order: str, kind: int, *drops: int) -> bytes:
+    packets = (write.packet(TALK[0][1], 0, order=order, kind=kind, drops=many) for many in drops)
+    return write.section(order) + write.interface(order=order) + b"".join(packets)
+
+
 @pytest.mark.parametrize(("data", "frames", "name", "count"), [
     # broken lengths end the reading
     (write.pcap(TALK) + struct.pack("<IIII", 0, 0, 1 << 31, 60) + bytes(100), ALL, "malformed-record", 1),
@@ -144,8 +153,14 @@ ALL = list(range(1, len(TALK) + 1))
      [2], "unknown-interface", 1),
     # nanoseconds under the magic number of microseconds
     (write.pcap(TALK)[:4] + write.pcap(TALK, nano=True)[4:], ALL, "malformed-time", len(TALK)),
-    (write.pcapng(TALK) + write.block(5, bytes(12) + struct.pack("<HHQ", 5, 8, 7) + bytes(4)),
-     ALL, "dropped-by-capture", 7),
+    (write.pcapng(TALK) + statistics((5, 7)), ALL, "dropped-by-capture", 7),
+    (write.pcapng(TALK) + statistics((7, 3)) + statistics((5, 2), (7, 3)), ALL, "dropped-by-capture", 5),
+    # packets name the drops before them; statistics have these again, and perhaps more
+    (lossy("<", 6, 9, 0, 2), [1, 2, 3], "dropped-by-capture", 11),
+    (lossy(">", 6, 9, 1), [1, 2], "dropped-by-capture", 10),
+    (lossy("<", 6, 9) + statistics((5, 12)) + lossy("<", 6, 1) + statistics((5, 1)), [1, 2], "dropped-by-capture", 13),
+    (lossy("<", 2, 6, 0xFFFF), [1, 2], "dropped-by-capture", 6), (lossy(">", 2, 5), [1], "dropped-by-capture", 5),
+    (write.pcapng(TALK) + write.section().replace(b"\x2b\x1a\1", b"\x2b\x1a\2"), ALL, "malformed-record", 1),
 ])  # fmt: skip
 def test_what_is_broken_or_was_lost_is_counted(data: bytes, frames: list[int], name: str, count: int) -> None:
     rows, counts, _ = rows_of(data)
@@ -168,7 +183,10 @@ def test_secrets_are_found() -> None:
 
 @pytest.mark.parametrize(("data", "complaint"), [
     (b"", "empty"), (b"\x1f\x8bnot", "its compression is broken"), (b"hello, world", "neither"),
-    (struct.pack("<I", 0xA1B2CD34) + bytes(40), "patched libpcap"), (b"\x0a\x0d\x0d\x0a" + bytes(30), "neither"),
+    (struct.pack("<I", 0xA1B2CD34) + bytes(40), "editcap"), (b"\x0a\x0d\x0d\x0a" + bytes(30), "neither"),
+    (write.pcap(TALK).replace(b"\2\0\4\0", b"\2\0\3\0", 1), "neither pcap 2.4"),
+    (write.pcap(TALK, order=">").replace(b"\0\2\0\4", b"\2\0\4\0", 1), "neither pcap 2.4"),
+    (write.section().replace(b"\x2b\x1a\1", b"\x2b\x1a\2"), "nor pcapng 1"),
 ])  # fmt: skip
 def test_what_is_no_capture_is_refused(data: bytes, complaint: str, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(data)
@@ -195,11 +213,8 @@ def compressed(data: bytes) -> dict[str, bytes]:
 
 
 def read_file(path: str) -> tuple[Rows, Counter[str]]:
-    counts: Counter[str] = Counter()
-    pairs, heads = Pairs(), Heads()
     with opened(path) as source:
-        parts = [decode(frames, pairs, heads, counts) for frames in read(source, counts)]
-    return joined([part for part in parts if part is not None]), counts
+        return rows_of(source)[:2]
 
 
 @pytest.mark.parametrize("program", [False, True], ids=["modules", "program"])

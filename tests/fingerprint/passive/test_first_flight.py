@@ -101,6 +101,9 @@ def probe(pause_s: float) -> list[Step]:
     (talk(*PROVEN, overtaken), 10, ""),
     # a loss ends the growth and not the proof: segment 14 is missing, what follows for long comes one by one
     (talk(*PROVEN, *(flight(SECOND + 0.2 + n * RTT_S, 15 + n, 1) for n in range(40))), 10, ""),
+    # the ACK that let four out is missing from the capture
+    (talk(first(5), first(10, FLIGHT + 0.06, skip=range(5)), flight(SECOND, 10, 4, echo_s=FLIGHT + 0.001),
+          acked(14, SECOND + 0.002), flight(SECOND + RTT_S, 14, 8, echo_s=SECOND + 0.002)), 10, "server-paced"),
     # segments of one size, but none that was full: the server's writes, and not its window, may have ended it; stacks
     # that count bytes have room for more short segments than full ones, so the bound is in full ones
     (talk(first(10, size=HALF), acked(10, AFTER, size=HALF), then(10, 4, size=HALF)), 5, "short-segment"),
@@ -161,6 +164,18 @@ def test_what_the_window_did_not_end_is_a_bound(
     packets = packets_of(conversation.batch(tmp_path), 0)
     (probed,) = icw.infer(Trace("t", Target("a.example"), "here", "icw", packets=packets))
     assert probed.grade == "L" or proof in ("", "repeated", "no-growth")
+
+
+@pytest.mark.parametrize(("last", "grade"), [(3 * FULL - 106, "L"), (3 * FULL - 105, "C")])
+def test_a_flight_that_ends_with_a_tls_record_is_a_bound(last: int, grade: str, tmp_path: Path) -> None:
+    """A server that writes three full segments by chance, and the rest as late as an ACK would let it out."""
+    conversation = talk(first(3), acked(3, AFTER), then(3, 4))
+    number = next(n for n, (_, frame) in enumerate(conversation.frames) if len(frame) > FULL)
+    records = b"".join(b"\x16\3\3" + size.to_bytes(2, "big") + bytes(size) for size in (90, 1, last))
+    at, frame = conversation.frames[number]
+    conversation.frames[number] = (at, frame[:-FULL] + records[:FULL])
+    found = verdicts(conversation, tmp_path)["icw"]
+    assert (found.value, found.grade) == (3, grade)
 
 
 @pytest.mark.parametrize("stamps", [True, False])

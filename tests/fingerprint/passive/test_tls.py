@@ -99,10 +99,13 @@ def test_an_alert_that_ends_is_no_hello(hellos: Hellos, tmp_path: Path) -> None:
 
 UPGRADE = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: foo, h2c\r\n\r\n"
 TAKEN = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+EARLY = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n"
 SETTINGS = b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64"
 
 
-@pytest.mark.parametrize("parts", [[TAKEN + SETTINGS], [TAKEN, SETTINGS]])
+@pytest.mark.parametrize(
+    "parts", [[TAKEN + SETTINGS], [TAKEN, SETTINGS], [EARLY + TAKEN + SETTINGS], [EARLY, TAKEN, SETTINGS]]
+)
 def test_http2_by_upgrade(parts: list[bytes], tmp_path: Path) -> None:
     found = {o.knob: o for o in spoken(UPGRADE, parts, 1000, tmp_path).observations}
     assert (found["h2c"].value, found["h2c"].method) == ("accepted", "HTTP/2 by Upgrade")

@@ -46,6 +46,10 @@ def six(packet: bytes, following: int) -> bytes:
     return struct.pack(">IHBB", 6 << 28, len(packet), following, 64) + ends + packet
 
 
+def inner(packet: bytes) -> int:
+    return 4 if packet[0] >> 4 == 4 else 41
+
+
 def ether(body: bytes, number: bytes) -> bytes:
     return MACS + number + body
 
@@ -93,19 +97,24 @@ WRAPS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "GRE with a key, a checksum and a number": (
         101, lambda p: four(b"\xb0\0" + write.kind(p) + bytes(4) + b"\0\0\0\1" + b"\0\0\0\2" + p, 47)
     ),
-    "GRE over IPv6": (101, lambda p: six(b"\0\0" + write.kind(p) + p, 47)),
     "GRE with Ethernet": (101, lambda p: four(b"\0\0\x65\x58" + whole_frame(p), 47)),
     "ERSPAN I": (101, lambda p: four(b"\0\0\x88\xbe" + whole_frame(p), 47)),
     "ERSPAN II": (101, lambda p: four(SPAN2 + b"\x10\x01\0\x64" + bytes(4) + whole_frame(p), 47)),
     "ERSPAN III": (101, lambda p: four(SPAN3 + b"\x20\x01\0\x64" + bytes(8) + whole_frame(p), 47)),
     "PPPoE": (ETHERNET, lambda p: ether(pppoe(p), b"\x88\x64")),
     "PPPoE in a VLAN": (ETHERNET, lambda p: ether(b"\0\5\x88\x64" + pppoe(p), b"\x81\x00")),
-    "IP in IP": (101, lambda p: four(p, 4 if p[0] >> 4 == 4 else 41)),
-    "IP in IPv6": (101, lambda p: six(p, 4 if p[0] >> 4 == 4 else 41)),
+    "IP in IP": (101, lambda p: four(p, inner(p))),
+    "IP behind a segment routing header": (101, lambda p: six(bytes((inner(p), 2, 4, *bytes(21))) + p, 43)),
+    "a frame behind a segment routing header": (101, lambda p: six(b"\x8f\2\4" + bytes(21) + whole_frame(p), 43)),
+    "EtherIP": (101, lambda p: four(b"\x30\0" + whole_frame(p), 97)),
+    "GRE behind options and an atomic fragment": (
+        101, lambda p: six(b"\x2c" + bytes(7) + b"\x2f" + bytes(9) + write.kind(p) + p, 60)
+    ),
+    "MPLS behind AH": (101, lambda p: four(b"\x89\4" + bytes(22) + LAST + p, 51)),
+    "VXLAN behind options": (101, lambda p: six(b"\x11" + bytes(7) + udp(VXLAN + whole_frame(p), 4789)[20:], 0)),
     "MPLS": (ETHERNET, lambda p: ether(LABEL + LAST + p, b"\x88\x47")),
     "MPLS in a VLAN": (ETHERNET, lambda p: ether(b"\0\5\x88\x47" + LAST + p, b"\x81\x00")),
     "MPLS in cooked frames": (113, lambda p: bytes(14) + b"\x88\x47" + LAST + p),
-    "MPLS in IP": (101, lambda p: four(LAST + p, 137)),
     "VXLAN": (101, lambda p: udp(VXLAN + whole_frame(p), 4789)),
     "VXLAN with a group, on Linux' port": (101, lambda p: udp(b"\x88\0\0\7\0\0\1\0" + whole_frame(p), 8472)),
     "VXLAN in VXLAN behind PPPoE": (

@@ -78,15 +78,13 @@ def test_what_is_no_archive_is_reported(text: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
-        ('"time": 200', '"time": NaN', "no number"),
-        ('"bodySize": 40000', '"bodySize": Infinity', "no HTTP archive"),
-        ('"time": 200', '"time": null', "no HTTP archive"),
-        ("www.site.example", "[::1]", "host name"),
+        ('"time": 200', '"time": NaN', "no number"), ('"bodySize": 40000', '"bodySize": Infinity', "no HTTP archive"),
+        ('"time": 200', '"time": null', "no HTTP archive"), ("www.site.example", "[::1]", "host name"),
         ("https://www.site.example/", "https://[::", "no HTTP archive"),
         ("2026-01-02T03:04:00.100Z", "yesterday", "no HTTP archive"),
         ("2026-01-02T03:04:00.100Z", "2026-01-02T03:04:00.100", "no HTTP archive"),
     ],
-)
+)  # fmt: skip
 def test_what_makes_no_page_is_reported(old: str, new: str, fault: str) -> None:
     assert old in RECORDED
     with pytest.raises(BadInput, match=fault):

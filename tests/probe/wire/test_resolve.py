@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import dns.exception
 import dns.flags
@@ -17,8 +18,11 @@ import pytest
 
 from configtron.linux.netns import inside
 from configtron.model.errors import BadInput
-from configtron.model.nouns import Vantage
+from configtron.model.nouns import Target, Vantage
+from configtron.probe.blocklist import Blocklist
 from configtron.probe.target_session import Answer
+from configtron.probe.targets import Source
+from configtron.probe.wire.addressing import Addresses
 from configtron.probe.wire.resolve import _ask_all, asker, reason_of, resolve
 from tests.support.namespaces import throwaway
 
@@ -76,7 +80,7 @@ def test_names_become_addresses_or_reasons(vantage: Vantage) -> None:
     home = os.stat("/proc/thread-self/ns/net").st_ino
     wanted = {
         "two.example": Answer(("192.0.2.3", "192.0.2.20")),
-        "alias.example": Answer(("192.0.2.9",)),
+        "alias.example": Answer(("192.0.2.9",), aliases=("real.example.",)),
         "none.example": Answer((), "dns:nxdomain"),
         "broken.example": Answer((), "dns:servfail"),
         "no.example": Answer((), "dns:refused"),
@@ -89,6 +93,18 @@ def test_names_become_addresses_or_reasons(vantage: Vantage) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.parametrize(("blocked", "ending"), [
+    ("real.example", "blocked"), ("*.real.example", "blocked"), ("192.0.2.9", "blocked"), ("other.example", "done"),
+])  # fmt: skip
+def test_an_alias_does_not_lead_around_the_blocklist(vantage: Vantage, blocked: str, ending: str) -> None:
+    blocklist = Blocklist([Source("opt-out", blocked)], special=False)
+    addresses = Addresses([replace(vantage, source_address="127.0.0.1")], (4,), blocklist)
+    (window,) = (one for one in addresses.windows(iter([(0, Target("alias.example"))]), {}, 0) if one is not None)
+    addresses.close()
+    assert window[0].result is not None and window[0].result.ending == ending
+
+
+@pytest.mark.root
 def test_silence_is_a_timeout_and_no_way_is_unreachable(vantage: Vantage) -> None:
     assert resolve(["silent.example"], vantage, lifetime_s=0.3) == {"silent.example": Answer((), "dns:timeout")}
     nowhere = Vantage("x", "x", vantage.netns, resolver="192.0.2.53")
@@ -98,19 +114,14 @@ def test_silence_is_a_timeout_and_no_way_is_unreachable(vantage: Vantage) -> Non
 ANSWER = dns.message.make_response(dns.message.make_query("a", "A"))
 
 
-@pytest.mark.parametrize(
-    ("error", "tries", "reason"),
-    [
-        (dns.resolver.NXDOMAIN, [], "dns:nxdomain"),
-        (dns.resolver.NoAnswer, [], "dns:no-address"),
-        (dns.exception.Timeout, [], "dns:timeout"),
-        (OSError, [], "dns:unreachable"),
-        (dns.exception.FormError, [], "dns:malformed"),
-        # that no server answers is the last try's reason
-        (dns.resolver.NoNameservers, [("192.0.2.53", True, 53, None, ANSWER)], "dns:noerror"),
-        (dns.resolver.NoNameservers, [], "dns:malformed"),
-    ],
-)
+@pytest.mark.parametrize(("error", "tries", "reason"), [
+    (dns.resolver.NXDOMAIN, [], "dns:nxdomain"), (dns.resolver.NoAnswer, [], "dns:no-address"),
+    (dns.exception.Timeout, [], "dns:timeout"), (OSError, [], "dns:unreachable"),
+    (dns.exception.FormError, [], "dns:malformed"),
+    # that no server answers is the last try's reason
+    (dns.resolver.NoNameservers, [("192.0.2.53", True, 53, None, ANSWER)], "dns:noerror"),
+    (dns.resolver.NoNameservers, [], "dns:malformed"),
+])  # fmt: skip
 def test_each_error_has_its_reason(error: type[Exception], tries: list[object], reason: str) -> None:
     failed = error.__new__(error)
     failed.kwargs = {"errors": tries}  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from configtron.fingerprint import read
 from configtron.model.errors import Diverged
 from configtron.model.nouns import Session, Target, Trace
+from configtron.probe.h2_settings import h2_settings
 from configtron.probe.http_version import http_version
 from configtron.probe.play import Recorded, play
 from configtron.probe.script import Hold, Offer, Open, StreamScript, get
@@ -151,6 +153,20 @@ def test_a_withheld_answer_is_played_again(trust: Trust, context: ssl.SSLContext
 def test_a_handshake_that_fails_is_named(trust: Trust, says: bytes, closes: bool, error: str) -> None:
     trace = recorded(trust, Peer(lambda heard: (says, closes)))
     assert trace.session is not None and trace.session.error == trace.ending == error
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_server_that_demands_a_certificate_is_named(
+    trust: Trust, context: ssl.SSLContext, version: ssl.TLSVersion
+) -> None:
+    """With TLS 1.3 our handshake is done before the server refuses us."""
+    context.verify_mode, context.maximum_version = ssl.CERT_REQUIRED, version
+    context.set_alpn_protocols(["h2"])
+    for probe, script in (("h2_settings", h2_settings), ("http_version", partial(http_version, way="https"))):
+        trace = recorded(trust, Peer(TlsServer(context)), partial(script, TARGET, "test"))
+        assert trace.ending.removeprefix("tls:alert-") in ("certificate-required", "handshake-failure")
+        found = read(replace(trace, probe=probe, params=(("way", "https"),)))
+        assert {one.reason for one in found if one.knob != "http_version"} == {trace.ending}
 
 
 def test_ciphers_that_the_server_has_not_are_named(trust: Trust, context: ssl.SSLContext) -> None:

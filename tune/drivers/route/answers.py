@@ -9,7 +9,8 @@ Method     1. The routes that the rules require are computed from the main table
            2. The kernel looks up clients of our prefixes through all rules (RTM_GETROUTE, fib match): the first and the
               last address of each prefix, or of `SAMPLE` evenly spaced ones if there are more; each once without a
               source, and from every local address (up to `SOURCES`). The answer must be the route of step 1: table,
-              gateway, device, metrics.
+              gateway, device, metrics. A prefix to no part of which the main table leads is a difference as well: no
+              profile holds there.
            3. A connection that sends no packet (`dry_connection.py`) is opened to one client of each of these prefixes.
               Its congestion control and window must be the profile's.
 Reads as   Differences, each once. Earlier rules with a condition that no lookup here meets (a mark, a port, a user)
@@ -36,7 +37,7 @@ from configtron.tune.drivers.route.routes import CC_ALGORITHM, Prefix, match, pa
 from configtron.tune.drivers.route.rule import RoutingRule
 from configtron.tune.drivers.route.rule import parse as parse_rule
 from configtron.tune.drivers.route.table import LOCAL, MAIN, TABLE, RouteTable, SeenRoutes
-from configtron.tune.route_table import COPY, DEFAULT, RouteKey, RouteWay, bits, source_bits
+from configtron.tune.route_table import COPY, DEFAULT, RouteKey, RouteWay, bits, cut, source_bits
 
 # Prefixes that are looked up. If 2 % of many prefixes are diverted, 256 lookups find one with a probability of 99 %.
 SAMPLE = 256
@@ -93,15 +94,15 @@ def ask(
     Errors: `Refused` if the tables change faster than they can be read.
     """
     earlier = earlier_rules(table)
-    written = [*_against_main(seen, routes, netns)]
-    for route in seen.foreign:  # routes in our table that another program added: their protocol number is not ours
-        found = f"{words(route.way, netns)} in table {TABLE}, protocol {route.protocol}"
-        written.append(Difference(text(*route.key[:3]), "lookup", "", found))
+    # routes in our table that another program added: their protocol number is not ours
+    foreign = ((one.key, f"{words(one.way, netns)} in table {TABLE}, protocol {one.protocol}") for one in seen.foreign)
+    written = [*_against_main(seen, routes, netns), *(Difference(text(*k[:3]), "lookup", "", w) for k, w in foreign)]
     known = {difference.scope for difference in written}
     sample = _spread([*prefixes, *_defaults(routes, table.versions)])
     questions = [*_questions(sample, earlier, list(_local(table.net, earlier)))]
     expected = ExpectedRoute(routes)
-    asked = [*_looked_up(table.net, netns, expected, questions), *_connected(table.net, netns, expected, questions)]
+    asked = [*_looked_up(table.net, netns, expected, questions, _unrouted(sample, routes, expected)),
+             *_connected(table.net, netns, expected, questions)]  # fmt: skip
     differences = [*written, *_once(one for one in asked if one.scope not in known)]
     unasked = (f"rule {rule.text} comes before ours; whether it diverts clients by {' and '.join(rule.conditions)} was "
                "not asked" for rule in earlier if rule.conditions)  # fmt: skip
@@ -195,20 +196,33 @@ def _local(net: Netlink, earlier: list[RoutingRule]) -> Iterator[bytes]:
         yield from found[:SOURCES]
 
 
+def _unrouted(sample: Iterable[str], routes: Mapping[RouteKey, RouteWay], expected: ExpectedRoute) -> set[str]:
+    """Return the prefixes to no part of which the main table leads; the default profile is for what it does lead to."""
+    parsed = {parse(scope): scope for scope in sample}
+    first = {prefix: expected.of(*prefix[:2]) for prefix in parsed if prefix[2]}
+    lacking = {prefix: parsed[prefix] for prefix, led in first.items() if led is None or led[1].kind != "unicast"}
+    lengths = {length for _, _, length in lacking}
+    for key in (key for key, way in routes.items() if lengths and way.kind == "unicast"):
+        for length in lengths:
+            lacking.pop(cut(key.version, int.from_bytes(key.address, "big"), min(length, key.length)), None)
+    return set(lacking.values())
+
+
 def _looked_up(
-    net: Netlink, netns: str, expected: ExpectedRoute, questions: Iterable[Question]
+    net: Netlink, netns: str, expected: ExpectedRoute, questions: Iterable[Question], unrouted: set[str]
 ) -> Iterator[Difference]:
     for scope, version, address, source in questions:
         found = match(net, version, address, source)
         want = expected.of(version, address, source)
-        if want is None or (found is not None and found.table == LOCAL):
+        if found is not None and found.table == LOCAL:
             continue
-        if found is None and want[1].kind != "unicast":
+        if scope not in unrouted and (want is None or found is None and want[1].kind != "unicast"):
             continue
-        if found is None or (found.table, found.key) != (TABLE, want[0]) or not found.way.equals(want[1]):
+        if not found or not want or (found.table, found.key) != (TABLE, want[0]) or not found.way.equals(want[1]):
             asked = f" from {socket.inet_ntop(FAMILIES[version], source)}" if source else ""
             got = f"table {_TABLES.get(found.table, found.table)}, {words(found.way, netns)}" if found else "no route"
-            yield Difference(scope, "lookup", f"table {TABLE}, {words(want[1], netns)}", f"{got}{asked}")
+            led = f"table {TABLE}, {words(want[1], netns)}" if want else ""
+            yield Difference(scope, "lookup", led, f"{got}{asked}")
 
 
 def _connected(net: Netlink, netns: str, expected: ExpectedRoute, questions: list[Question]) -> Iterator[Difference]:
@@ -225,8 +239,8 @@ def _connected(net: Netlink, netns: str, expected: ExpectedRoute, questions: lis
             if found is None:
                 continue
             metrics = dict(want[1].metrics)
-            control = metrics.get(CC_ALGORITHM)
-            if control is not None and found.congestion_control != control:
+            control = metrics.get(CC_ALGORITHM, found.congestion_control)
+            if found.congestion_control != control:
                 yield Difference(scope, "tcp_congestion_control", str(control), found.congestion_control)
             window = min(int(metrics.get(_INITCWND, 0)), int(metrics.get(_CWND, 1 << 32)))
             if window and found.window != window:

@@ -5,11 +5,13 @@ A table of 100 000 routes holds few different ways: the reader parses the bytes 
 and recognises them later.
 
 Fields     of struct rtmsg, all are taken but `rtm_flags` other than ONLINK: the kernel sets these from what it sees now
-           (dead, no carrier, offloaded). A type of service is refused (`tune/route_table.py`).
+           (dead, no carrier, offloaded); it passes over a dead copy too, and the main table then leads. A type of
+           service is refused (`tune/route_table.py`).
 Attributes taken: destination, source prefix, interface, gateway of either family, metric, preferred source, metrics
-           (CC_ALGORITHM is the only name), several ways, table. Dropped: NH_ID, since our copies must not share the
+           (CC_ALGORITHM is the only name), several ways, table, PREF (which ranks routers' routes of one metric).
+           Dropped: NH_ID, since our copies must not share the
            kernel's caches, and since the object is spelt out beside it; CACHEINFO (ages; a route that expires goes from
-           the main table, and a watch follows); PREF, which ranks routers' routes of one metric (the first is taken).
+           the main table, and a watch follows).
            Of each way of several: gateway alone. Every other one (encapsulation, realms, ...) is refused by its name.
 """
 
@@ -51,8 +53,9 @@ KINDS = {1: "unicast", 6: "blackhole", 7: "unreachable", 8: "prohibit", 9: "thro
 # Kinds of the table local: a lookup may end there, our table and the main one have none of them.
 OWN_KINDS = {2: "local", 3: "broadcast", 4: "anycast", 5: "multicast"}
 NUMBERS = {kind: number for number, kind in KINDS.items()}
-# RTA_CACHEINFO, RTA_PREF
-UNDERSTOOD = {DST, SRC, OIF, GATEWAY, PRIORITY, PREFSRC, METRICS, MULTIPATH, TABLE, VIA, NH_ID, 12, 20}
+PREF, RANKS = 20, {b"\1": 1, b"\3": -1}  # RTA_PREF: high and low (RFC 4191 2.1)
+# RTA_CACHEINFO
+UNDERSTOOD = {DST, SRC, OIF, GATEWAY, PRIORITY, PREFSRC, METRICS, MULTIPATH, TABLE, VIA, NH_ID, 12, PREF}
 NAMED = {11: "realms", 21: "encapsulation", ENCAP: "encapsulation"}
 DST_HEAD = {size: struct.pack("=HH", 4 + size, DST) for size in (4, 16)}
 ONLINK = 4  # RTNH_F_ONLINK
@@ -62,15 +65,18 @@ FIB_MATCH, LOOKUP_TABLE, CLONED = 0x2000, 0x1000, 0x200
 NEXTHOP = struct.Struct("=HBBi")
 
 Prefix = tuple[int, bytes, int]
+RouteShape = tuple[int, str, RouteWay, int, int, int]
 
 
 class Found(NamedTuple):
-    """A route as read: its key and way, its table, its origin (protocol), and its type of service."""
+    """A route as read: its key and way, its table, its origin (protocol), its rank among routes of one metric, and its
+    type of service."""
 
     key: RouteKey
     way: RouteWay
     table: int
     protocol: int
+    rank: int
     tos: int
 
 
@@ -158,13 +164,9 @@ def _gateway(version: int, hop: Hop) -> bytes:
 
 
 def _metrics(way: RouteWay) -> bytes:
-    if not way.metrics:
-        return b""
-    return attribute(METRICS, b"".join(attribute(number, _metric(value)) for number, value in way.metrics))
-
-
-def _metric(value: int | str) -> bytes:
-    return value.encode() + b"\0" if isinstance(value, str) else struct.pack("=I", value)
+    packed = ((number, value.encode() + b"\0" if isinstance(value, str) else struct.pack("=I", value))
+              for number, value in way.metrics)  # fmt: skip
+    return attribute(METRICS, b"".join(attribute(*one) for one in packed)) if way.metrics else b""
 
 
 def _packed(address: str) -> bytes:
@@ -174,13 +176,13 @@ def _packed(address: str) -> bytes:
 def read(net: Netlink, version: int, table: int, protocol: int = 0) -> Iterator[Found]:
     """Yield the routes of one table that carry packets, or say that none may pass. Errors: `BadInput`, `Refused`."""
     body = RTMSG.pack(FAMILIES[version], 0, 0, 0, TABLE_UNSPEC, protocol, 0, 0, 0)
-    shapes: dict[bytes, tuple[int, str, RouteWay, int, int]] = {}
+    shapes: dict[bytes, RouteShape] = {}
     for found in net.dump(GET_ROUTE, body + attribute(TABLE, struct.pack("=I", table))):
         if found[7] in KINDS:
             yield _found(found, shapes)
 
 
-def _found(body: bytes, shapes: dict[bytes, tuple[int, str, RouteWay, int, int]]) -> Found:
+def _found(body: bytes, shapes: dict[bytes, RouteShape]) -> Found:
     """Return one route; `shapes` has the parsed ways by the bytes after the destination."""
     version, length = VERSIONS[body[0]], body[1]
     size = 4 if version == 4 else 16
@@ -190,8 +192,8 @@ def _found(body: bytes, shapes: dict[bytes, tuple[int, str, RouteWay, int, int]]
     shape = shapes.get(rest)
     if shape is None:
         shape = shapes[rest] = _shape(body)
-    metric, source, way, table, protocol = shape
-    return Found(RouteKey(version, address, length, metric, source), way, table, protocol, body[3])
+    metric, source, way, table, protocol, rank = shape
+    return Found(RouteKey(version, address, length, metric, source), way, table, protocol, rank, body[3])
 
 
 def _destination(body: bytes, size: int) -> int:
@@ -208,7 +210,7 @@ def _destination(body: bytes, size: int) -> int:
     return 0
 
 
-def _shape(body: bytes) -> tuple[int, str, RouteWay, int, int]:
+def _shape(body: bytes) -> RouteShape:
     family, _, source_bits, _, table, protocol, scope, kind, flags = RTMSG.unpack_from(body)
     found = attributes(body, RTMSG.size)
     if TABLE in found:
@@ -220,7 +222,7 @@ def _shape(body: bytes) -> tuple[int, str, RouteWay, int, int]:
     ))  # fmt: skip
     origin = text(VERSIONS[family], found[SRC], source_bits) if source_bits else ""
     if kind in OWN_KINDS or KINDS[kind] != "unicast":
-        return metric, origin, RouteWay((OWN_KINDS | KINDS)[kind], metrics=metrics), table, protocol
+        return metric, origin, RouteWay((OWN_KINDS | KINDS)[kind], metrics=metrics), table, protocol, 0
     ways = list(_multipath(found.get(MULTIPATH, b""))) or [(found, flags, 1, 0)]
     hops = tuple(_hop(*one) for one in ways)
     what = {NAMED.get(one, f"attribute {one}") for held in (found, *(one[0] for one in ways))
@@ -232,7 +234,7 @@ def _shape(body: bytes) -> tuple[int, str, RouteWay, int, int]:
         raise Refused(f"a route of table {table} has {named}; this driver cannot repeat it: configtron tune doctor")
     source = _address(found[PREFSRC]) if PREFSRC in found else ""
     way = RouteWay("unicast", hops, source, scope if family == socket.AF_INET else 0, metrics)
-    return metric, origin, way, table, protocol
+    return metric, origin, way, table, protocol, RANKS.get(found.get(PREF, b""), 0)
 
 
 def _hop(found: dict[int, bytes], flags: int, weight: int, interface: int) -> Hop:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """A routing policy rule of another program: its text as `ip rule` prints it, and conditions that no lookup can test.
 
+Dropped: flags but "not" (a rule of an absent interface matches nothing), what is suppressed by interface, and realms,
+since the kernel's own lookups are asked for the result.
+
 Source     linux/fib_rules.h; ip-rule(8)
 """
 

@@ -127,7 +127,8 @@ class RouteTable:
 
     def main(self) -> MainTable:
         """Return the main table. Errors: `BadInput`, `Refused` where it cannot be covered."""
-        found = (route for version in self.versions for route in read(self.net, version, MAIN))
+        found = [route for version in self.versions for route in read(self.net, version, MAIN)]
+        found.sort(key=lambda route: -route.rank)  # of one metric the first is covered
         given = [RouteArguments(*route.key[:4], route.way, route.tos, route.key.source) for route in found]
         return MainTable(given, self._interface())
 
@@ -246,9 +247,8 @@ class RouteTable:
 
 def _rule(version: int, lookup: RouteLookup) -> bytes:
     head = RULE.pack(FAMILIES[version], 0, 0, 0, 0, 0, 0, TO_TABLE, 0)
-    rejected = b""
-    if lookup.longest_rejected >= 0:
-        rejected = attribute(RULE_REJECTED, struct.pack("=I", lookup.longest_rejected))
+    least = lookup.longest_rejected
+    rejected = attribute(RULE_REJECTED, struct.pack("=I", least)) if least >= 0 else b""
     return (
         head
         + attribute(RULE_TABLE, struct.pack("=I", MAIN if lookup.main else TABLE))
@@ -263,9 +263,8 @@ def _ours(body: bytes) -> RouteLookup | None:
     found = attributes(body, RULE.size)
     (table,) = struct.unpack("=I", found.get(RULE_TABLE, bytes(4)))
     (rejected,) = struct.unpack("=I", found.get(RULE_REJECTED, b"\xff" * 4))
-    if found.get(RULE_PROTOCOL) != bytes([PROTOCOL]) or table not in (TABLE, MAIN):
-        return None
-    if table == MAIN and rejected == REJECTS_NOTHING:
+    is_ours = found.get(RULE_PROTOCOL) == bytes([PROTOCOL]) and table in (TABLE, MAIN)
+    if not is_ours or (table, rejected) == (MAIN, REJECTS_NOTHING):
         return None
     return RouteLookup(table == MAIN, -1 if rejected == REJECTS_NOTHING else rejected)
 

@@ -7,6 +7,7 @@ Question   The kernel copies a locked `cwnd` of a route into its metrics of a cl
 Method     The metrics are listed (generic netlink, family tcp_metrics). An entry is deleted if it has a clamp of ours
            and its client's route no longer carries that clamp.
 Fails as   Nothing is deleted if the kernel has no such metrics, or refuses to list them: then entries only age.
+           Dropped: the entry's own source address, since a prefix's routes have one clamp for all sources.
 Differs    from flushing all: other clients' metrics stay. A deleted entry loses its round-trip time too, which the
            kernel measures again.
 Source     linux/net/ipv4/tcp_metrics.c (tcpm_suck_dst, TCP_METRICS_TIMEOUT), linux/tcp_metrics.h; ip-tcp_metrics(8)
