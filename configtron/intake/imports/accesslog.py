@@ -100,9 +100,9 @@ NONE, PORT, ABSOLUTE = ("", "-"), r":\d+", re.compile("[a-z]+://", re.IGNORECASE
 # What stands before a line by Kubernetes (CRI), syslog (RFC 3164, 5424), journalctl or docker compose; and around one.
 LOGGER = re.compile(
     r"(?:<\d+>)?(?:1? ?\d{4}-\S+T\S+|\w{3} [ \d]\d [\d:]{8}) "
-    r"(?:std(?:out|err) [FP] |\S+ [^\s:]+: |\S+ \S+ \S+ \S+ (?:-|\[[^\]]*\]) )|\S+ +\| "
+    r"(?:std(?:out|err) [FP] |(?:\S+ )?[^\s:]+: |\S+ \S+ \S+ \S+ (?:-|\[[^\]]*\]) )|\S+ +\| "
 )
-WRAPPED = re.compile(r'\{.*?"(log|MESSAGE)" ?: ?"')
+WRAPPED = re.compile(r'\{.*?"(log|MESSAGE|message|line|textPayload)" ?: ?"')
 # Apache writes a byte that is no ASCII as \xHH, into JSON too.
 HEXADECIMAL = re.compile(r"(?<!\\)((?:\\\\)*)\\x")
 TOOK = re.compile(r"([-+]?)(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)(ns|us|ms|s)?")
@@ -179,7 +179,9 @@ class Parser:
                 why = f"several numbers without names ({took[:60]}); write request_time=$request_time"
             raise BadInput(why)
         sign, number, own = found.groups()
-        scale = UNITS[own] if own else unit if unit > 0 else 1.0 if unit == POINT and "." in number else self._stated
+        # programs that write JSON anew write 0.000 as 0
+        pointed = unit == POINT and ("." in number or (number == "0" and self._form == "json"))
+        scale = UNITS[own] if own else unit if unit > 0 else 1.0 if pointed else self._stated
         if scale == UNKNOWN:
             units = "microseconds (--from apache-us), milliseconds (apache-ms), seconds (apache-s), or nginx's (nginx)?"
             json_units = "in which unit? --from json-s, -ms, -us, -ns"
@@ -216,7 +218,8 @@ def unwrapped(line: str) -> str:
     """Return a line without what the logger of a container or a system put before or around it."""
     line = line[found.end() :] if (found := LOGGER.match(line)) else line
     try:
-        return str(json.loads(line)[found[1]]).strip() if (found := WRAPPED.match(line)) else line
+        form = json.loads(line) if (found := WRAPPED.match(line)) else {}
+        return str(form[found[1]]).strip() if found and not form.keys() & {*FIELDS["status"]} else line
     except (ValueError, KeyError, RecursionError):
         return line
 
