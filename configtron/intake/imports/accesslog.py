@@ -13,8 +13,8 @@ Method     A format of text is a row of named parts (`FORMS`): the combined form
            the begin. Epochs have the unit that their size shows (`outcome_formats.EPOCHS`).
            The client is the first public address of the address field; where that holds none, the first public one
            of X-Forwarded-For, whose first is taken where none is public. A request in absolute form names its site.
-           Dropped: bytes, protocol, upstream, since the time to the answer's end has them in it; other headers.
            What the logger of a container or a system put before a line (`LOGGER`), or around it, is left off.
+           Dropped: bytes, protocol, upstream, since the time to the answer's end has them in it; other headers.
 Reads as   a `Hit`: begin and end in seconds since the epoch. `fine`: both are known to a millisecond, not to a second.
 Fails as   a counted reason for a line that is good and no load (no request in it, aborted, for which nobody waited:
            Sec-Purpose); `BadInput` for a line of no such format, with the part at which it differs.
@@ -100,9 +100,9 @@ NONE, PORT, ABSOLUTE = ("", "-"), r":\d+", re.compile("[a-z]+://", re.IGNORECASE
 # What stands before a line by Kubernetes (CRI), syslog (RFC 3164, 5424), journalctl or docker compose; and around one.
 LOGGER = re.compile(
     r"(?:<\d+>)?(?:1? ?\d{4}-\S+T\S+|\w{3} [ \d]\d [\d:]{8}) "
-    r"(?:std(?:out|err) [FP] |\S+ [^\s:]+: |\S+ \S+ \S+ \S+ (?:-|\[[^\]]*\]) )|\S+ +\| "
+    r"(?:std(?:out|err) [FP] |(?:\S+ )?[^\s:]+: |\S+ \S+ \S+ \S+ (?:-|\[[^\]]*\]) )|\S+ +\| "
 )
-WRAPPED = re.compile(r'\{.*?"(log|MESSAGE)" ?: ?"')
+WRAPPED = re.compile(r'\{.*?"(log|MESSAGE|message|line|textPayload)" ?: ?"')
 # Apache writes a byte that is no ASCII as \xHH, into JSON too.
 HEXADECIMAL = re.compile(r"(?<!\\)((?:\\\\)*)\\x")
 TOOK = re.compile(r"([-+]?)(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)(ns|us|ms|s)?")
@@ -179,7 +179,9 @@ class Parser:
                 why = f"several numbers without names ({took[:60]}); write request_time=$request_time"
             raise BadInput(why)
         sign, number, own = found.groups()
-        scale = UNITS[own] if own else unit if unit > 0 else 1.0 if unit == POINT and "." in number else self._stated
+        # programs that write JSON anew write 0.000 as 0
+        pointed = unit == POINT and ("." in number or (number == "0" and self._form == "json"))
+        scale = UNITS[own] if own else unit if unit > 0 else 1.0 if pointed else self._stated
         if scale == UNKNOWN:
             units = "microseconds (--from apache-us), milliseconds (apache-ms), seconds (apache-s), or nginx's (nginx)?"
             json_units = "in which unit? --from json-s, -ms, -us, -ns"
@@ -216,7 +218,8 @@ def unwrapped(line: str) -> str:
     """Return a line without what the logger of a container or a system put before or around it."""
     line = line[found.end() :] if (found := LOGGER.match(line)) else line
     try:
-        return str(json.loads(line)[found[1]]).strip() if (found := WRAPPED.match(line)) else line
+        form = json.loads(line) if (found := WRAPPED.match(line)) else {}
+        return str(form[found[1]]).strip() if found and not form.keys() & {*FIELDS["status"]} else line
     except (ValueError, KeyError, RecursionError):
         return line
 
