@@ -39,6 +39,9 @@ IDLE_MIN_S, IDLE_RTTS = 0.18, 1.8
 # Data that fills a gap within this share of a round trip after the segment that overtook it was no repeat. After a
 # repair the window is that of a loss, half or less (RFC 5681 3.2), and so only a bound.
 OVERTAKEN_RTTS = 0.5
+# Once its oldest segment has been under way for so long, Linux waits for the ACK before it sends the last segment that
+# the window has room for (tcp_tso_should_defer).
+DEFER_RTTS = 0.5
 # A tail loss probe comes after two round trips (tcp_schedule_loss_probe), here a twentieth less or an eighth and two
 # ticks of a 100 Hz kernel more. After a single segment it waits for a late acknowledgement too, and so comes when the
 # retransmission timer would: a round trip and at least 0.2 s or two round trips more.
@@ -222,6 +225,14 @@ def _uneven(evidence: WindowEvidence) -> bool:
     return may_hide_a_probe(evidence) or (evidence.held.stop == "edge" and evidence.flight.paused)
 
 
+def _held_back(evidence: WindowEvidence) -> bool:
+    """Return whether the server may have held back a segment that the window had room for: behind a head in pieces."""
+    flight = evidence.flight
+    pieces = sum(size < evidence.mss for size in flight.sizes()[:-1])
+    slow = flight.last_at - (flight.began_at or 0.0) > DEFER_RTTS * evidence.rtt_s
+    return slow and pieces > 1 and evidence.held.stop != "rto"
+
+
 def _holes_in_small_writes(evidence: WindowEvidence) -> bool:
     """Return whether the number of lost segments is not certain."""
     return evidence.uneven_holes or evidence.whole > evidence.mss
@@ -371,6 +382,7 @@ DOUBTS = (
     WindowTest("short-segment", lambda one: one.captured and not cut_into_full(one), BOUND, again=False),
     # A short write, and not the window, may have ended the flight.
     WindowTest(SHORT_END, lambda one: not cut_into_full(one), SUPPORT, again=True),
+    WindowTest("held-back", _held_back, SUPPORT, again=True),
 )
 # Bounds that may support an exact run of the same number, and bounds that another trial may better.
 SUPPORTS = frozenset(row.name for row in (*PROOFS, *DOUBTS) if row.effect == SUPPORT)

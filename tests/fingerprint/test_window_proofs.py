@@ -95,6 +95,19 @@ def test_a_stopped_server_has_a_queue_and_sends_full_segments(
         assert found.grade == ("C" if expected[1] == "before-timer" else "L")
 
 
+@pytest.mark.parametrize(("sizes", "early_s", "proof"), [
+    ([30, 9, MSS, MSS], 0.004, "before-timer"), ([MSS] * 4, 0.012, "before-timer"),
+    ([30, 9, MSS, MSS], 0.012, "held-back"),
+])  # fmt: skip
+def test_a_segment_held_back_behind_an_old_head_is_no_end(sizes: list[int], early_s: float, proof: str) -> None:
+    """A head in pieces leaves half a round trip before the body: the kernel keeps the last part."""
+    trace = trace_of(sizes, [(RTT_S, MSS, 0)])
+    packets = (*trace.packets[:4], trace.packets[4]._replace(at=2 * RTT_S - early_s), *trace.packets[5:])
+    packets = tuple(p._replace(at=p.at - early_s) if n < 4 else p for n, p in enumerate(packets))
+    found = seen(replace(trace, packets=packets))
+    assert (found.value, found.detail("proof")) == (4, proof)
+
+
 @pytest.mark.parametrize(("handshake", "proof"), [
     ([(RTT_S, 1, MSS), (RTT_S, 1 + MSS, 300)], "before-timer"),
     # the network turned two round
