@@ -316,21 +316,23 @@ def test_the_same_gaps_on_four_connections_are_no_losses(third: float, grade: st
     assert (verdict.value, verdict.grade) == (6, grade)
 
 
-@pytest.mark.parametrize(("sack", "host", "text"), [
-    # a scanner's SYNs, or two Hosts of one edge: each may have an answer of its own
-    (False, b"a", "unclear:unlike-offers"),
-    (True, b"b", "unclear:unlike-offers"),
-    (True, b"a", "mixed"),
+@pytest.mark.parametrize(("sack", "host", "client", "text"), [
+    # a scanner's SYNs, or two Hosts of one edge: each may have an answer of its own; a route has its own window
+    (False, b"a", 1, "unclear:unlike-offers"),
+    (True, b"b", 1, "unclear:unlike-offers"),
+    (True, b"a", 1, "mixed"),
+    (True, b"a", 9, "unclear:few-connections"),
 ])  # fmt: skip
 def test_load_balancing_compares_connections_that_asked_alike(
-    sack: bool, host: bytes, text: str, tmp_path: Path
+    sack: bool, host: bytes, client: int, text: str, tmp_path: Path
 ) -> None:
     frames: list[write.Stamped] = []
     for n, (count, other) in enumerate(((10, {}), (10, {}), (4, {"sack": sack}), (4, {"sack": sack}))):
         talk = proven(count, port=4000 + n, start_s=1000 + 100 * n, **other)
         request = b"GET / HTTP/1.1\r\nHost: " + (host if n > 1 else b"a") + b"\r\n\r\n"
         talk.frames[3] = talk.frames[3][0], talk.frames[3][1][:-100] + request.ljust(100)
-        frames += talk.frames
+        address = b"\xc0\x00\x02" + bytes([client if n > 1 else 1])
+        frames += [(at, frame.replace(b"\xc0\x00\x02\x01", address)) for at, frame in talk.frames]
     servers = Servers()
     servers.take(reports(written(frames, tmp_path))[0])
     (found,) = servers.found()
