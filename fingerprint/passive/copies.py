@@ -53,7 +53,7 @@ def copied(rows: Rows, of: Column) -> Column:
     soon = plain & (gap <= PLAIN_NS)
     alone = _alone(rows, found, earlier, later)
     stamped = (rows.bits[later] & STAMPED) != 0
-    sure = (apart & (numbered | stamped)) | (numbered & (stamped | ((gap >= 0) & (gap <= NUMBERED_NS))))
+    sure = (apart & (numbered | stamped)) | (numbered & (stamped | (gap <= NUMBERED_NS)))
     sure |= soon & takes & (alone | syn)
     doubled = np.zeros(int(of[-1]) + 1, bool)
     doubled[of[later[sure]]] = True

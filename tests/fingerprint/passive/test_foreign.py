@@ -183,14 +183,14 @@ def test_a_clock_that_steps_or_stands_claims_no_time(
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_files_are_one_capture_by_their_times(stream: bool, tmp_path: Path) -> None:
-    """A tap's two files, rotated files, queues read one after another, a second machine whose clock is 50 ms late."""
+    """A tap's two files, rotated files, queues read one after another, another machine's late clock, files put together."""
     frames = [(at, numbered(frame, n)) for n, (at, frame) in enumerate(proven().frames)]
     plain = read_back(frames, tmp_path)
     sides = [[one for one in frames if one[1][20:22] == port] for port in (b"\x00\x50", b"\x9c\x40")]
     queues = [*frames[:4], *(one for n in range(4, 20, 5) for way in (1, 0) for one in frames[n : n + 5][way::2])]
-    late = [(at + 50_000_000, frame) for at, frame in frames]
+    late, twice = [(at + 50_000_000, frame) for at, frame in frames], [*frames, *frames]
     for parts in (sides, sides[::-1], [frames[9:], frames[:9]], [frames[9:], frames[:3], frames[3:9]], [queues],
-                  [late, frames]):  # fmt: skip
+                  [late, frames], [twice]):  # fmt: skip
         paths = [tmp_path / f"{n}.pcap" for n in range(len(parts))]
         for path, part in zip(paths, parts, strict=True):
             path.write_bytes(write.pcap(part, nano=True))
@@ -199,7 +199,7 @@ def test_files_are_one_capture_by_their_times(stream: bool, tmp_path: Path) -> N
         names = [name for name in one.numbers if name not in ("copies", "frame", "out_of_order")]
         assert {name: one.numbers[name] for name in names} == {name: plain.numbers[name] for name in names}
         assert (verdicts(one)["icw"].value, verdicts(one)["icw"].grade) == (10, "C")
-        assert one.numbers["copies"] == (len(frames) if parts[0] is late else 0)
+        assert one.numbers["copies"] == (len(frames) if parts[0] in (late, twice) else 0)
         assert bool(one.numbers["out_of_order"]) == (parts[0] is queues) == bool(reading.counts["out-of-order-us"])
 
 
