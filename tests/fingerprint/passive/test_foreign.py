@@ -183,7 +183,7 @@ def test_a_clock_that_steps_or_stands_claims_no_time(
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_files_are_one_capture_by_their_times(stream: bool, tmp_path: Path) -> None:
-    """A tap's two files, rotated files, queues read one after another, another machine's late clock, files put together."""
+    """A tap's two files, rotated files, queues read one by one, another machine's late clock, files put together."""
     frames = [(at, numbered(frame, n)) for n, (at, frame) in enumerate(proven().frames)]
     plain = read_back(frames, tmp_path)
     sides = [[one for one in frames if one[1][20:22] == port] for port in (b"\x00\x50", b"\x9c\x40")]
