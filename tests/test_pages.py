@@ -18,12 +18,9 @@ from tests.support.shown import differences
 PAGES = ("tune", "probe", "learn", "fleet")
 # This repository, its programs first; plain text, 110 wide.
 NAMES = {
-    "REPOSITORY": str(ROOT),
-    "PATH": f"{ROOT}/.venv/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    "COLUMNS": "110",
-    "NO_COLOR": "1",
-    "LC_ALL": "C.UTF-8",
-}
+    "REPOSITORY": str(ROOT), "PATH": f"{ROOT}/.venv/bin:/usr/sbin:/usr/bin:/sbin:/bin", "COLUMNS": "110",
+    "NO_COLOR": "1", "LC_ALL": "C.UTF-8",
+}  # fmt: skip
 
 
 def text_of(page: str) -> str:

@@ -14,11 +14,9 @@ SAMPLES = [Sample(0, "news", n, "", 100.0 + n, 40.5, 60.25, 1000) for n in range
 FAILED = Sample(1, "news", 0, "timeout")
 STACKS = [Stack(0, (("initcwnd", "10"),)), Stack(1, (("initcwnd", "30"),)), Stack(2, (), "refused", "no vegas here")]
 LINES = [
-    samples.shard_line("hotcloud:1/50/0", {"delay": "25ms"}),
-    *map(samples.stack_line, STACKS),
-    *map(samples.sample_line, [*SAMPLES, FAILED]),
-    end_line(7, 12.5),
-]
+    samples.shard_line("hotcloud:1/50/0", {"delay": "25ms"}), *map(samples.stack_line, STACKS),
+    *map(samples.sample_line, [*SAMPLES, FAILED]), end_line(7, 12.5),
+]  # fmt: skip
 
 
 def test_a_shard_comes_back_as_it_was() -> None:

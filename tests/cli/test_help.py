@@ -38,14 +38,11 @@ from tests.support.sources import parsed
 NARROW = 60
 # Words of the model -> those of an operator; as verbs ("can act", "drivers that draw") they are plain.
 MODEL_WORDS = {
-    r"\b(?:an|each|the) acts?\b": "transaction",
-    r"\barms?\b": "profile, group",
-    r"\b(?:un)?drawn\b": "assigned, random",
-    r"\bteach(?:es)?\b|\btaught\b": "counts",
-    r"\bheld[ -]back\b|\bholdback\b": "control group",
-    r"\bkeeper\b": "watchdog",
+    r"\b(?:an|each|the) acts?\b": "transaction", r"\barms?\b": "profile, group",
+    r"\b(?:un)?drawn\b": "assigned, random", r"\bteach(?:es)?\b|\btaught\b": "counts",
+    r"\bheld[ -]back\b|\bholdback\b": "control group", r"\bkeeper\b": "watchdog",
     r"\b(?:a|the|this) place\b": "host, namespace",
-}
+}  # fmt: skip
 # What scripts type.
 TYPED = re.compile(r"--holdback|held-back {2}classes|held-back,")
 LONG = ("probe run", "learn run", "learn serve", "replay sessions", "replay study")

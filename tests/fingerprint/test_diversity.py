@@ -124,11 +124,9 @@ def test_a_row_of_table_2() -> None:
 
 
 VERDICTS = {
-    "a": {"na": seen(10), "as": seen(4), "eu": seen(4)},
-    "b": {"na": seen(10), "as": seen(10), "eu": seen(4, "C")},
-    "c": {"na": NOTHING, "as": seen(4), "eu": seen(4)},
-    "m": {"na": seen(10), "as": seen(4), "eu": seen(4)},
-}
+    "a": {"na": seen(10), "as": seen(4), "eu": seen(4)}, "b": {"na": seen(10), "as": seen(10), "eu": seen(4, "C")},
+    "c": {"na": NOTHING, "as": seen(4), "eu": seen(4)}, "m": {"na": seen(10), "as": seen(4), "eu": seen(4)},
+}  # fmt: skip
 
 
 def test_regions_and_operators_count_targets_and_mixed_ones_stand_apart() -> None:

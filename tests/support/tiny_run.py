@@ -18,12 +18,10 @@ START_NS = 1_700_000_000_000_000_000
 # Windows by site and region; None is no value. a differs in Europe and Asia, b nowhere, c in Asia; d is unknown in the
 # baseline, e stands apart.
 WINDOWS: dict[str, dict[str, int | None]] = {
-    "a.example": {"na": 10, "eu": 4, "as": 4},
-    "b.example": {"na": 10, "eu": 10, "as": 10},
-    "c.example": {"na": 24, "eu": 24, "as": 10},
-    "d.example": {"na": None, "eu": 10, "as": 10},
+    "a.example": {"na": 10, "eu": 4, "as": 4}, "b.example": {"na": 10, "eu": 10, "as": 10},
+    "c.example": {"na": 24, "eu": 24, "as": 10}, "d.example": {"na": None, "eu": 10, "as": 10},
     "e.example": {"na": 10, "eu": 30, "as": 10},
-}
+}  # fmt: skip
 RUN_BY_ONE, MIXED = ("a.example", "b.example"), "e.example"
 
 

@@ -55,17 +55,12 @@ def written(one: Profile) -> Profile:
 def test_layout_is_the_programs() -> None:
     header = objects.headers().decode()
     for name, number in (
-        ("MAX_PROFILES", layout.MOST_PROFILES),
-        ("FAMILIES", layout.FAMILIES),
-        ("MAX_STEPS", layout.MOST_STEPS),
+        ("MAX_PROFILES", layout.MOST_PROFILES), ("FAMILIES", layout.FAMILIES), ("MAX_STEPS", layout.MOST_STEPS),
         ("NAME_BYTES", layout.NAME_BYTES + 1),
         ("KNOB_CONGESTION_CONTROL", layout.NUMBERS["tcp_congestion_control"]),
-        ("ASKS_SYNACK_RTO", layout.ASKS_SYNACK_RTO),
-        ("ASKS_RWND", layout.ASKS_RWND),
-        ("SLOTS", cells.SLOTS),
-        ("MAX_CELLS", cells.MOST_CELLS),
-        ("TCP_BPF_IW", layout.ROWS[layout.NUMBERS["initcwnd"]].option),
-    ):
+        ("ASKS_SYNACK_RTO", layout.ASKS_SYNACK_RTO), ("ASKS_RWND", layout.ASKS_RWND), ("SLOTS", cells.SLOTS),
+        ("MAX_CELLS", cells.MOST_CELLS), ("TCP_BPF_IW", layout.ROWS[layout.NUMBERS["initcwnd"]].option),
+    ):  # fmt: skip
         assert f"#define {name} {number}" in header, name
     assert sum(bool(row.option) for row in layout.ROWS) <= layout.MOST_STEPS
     assert REACHES.keys() == layout.NUMBERS.keys() == EVERYTHING.keys()

@@ -15,11 +15,9 @@ REACH = {
     "initcwnd": Reach("initcwnd", least=1, most=1000),
     "tcp_congestion_control": Reach("tcp_congestion_control", values=CONTROLS, refused=(("lp", "it needs ECN"),)),
     "resume_cwnd": Reach("resume_cwnd", least=4, most=65535),
-    "resume_rtt": Reach("resume_rtt", least=1e-6, most=120),
-    "min_rto": Reach("min_rto", least=0.001, most=120),
-    "pacing": Reach("pacing", values=("pfifo_fast", "fq")),
-    "max_pacing_rate": Reach("max_pacing_rate", least=1),
-}
+    "resume_rtt": Reach("resume_rtt", least=1e-6, most=120), "min_rto": Reach("min_rto", least=0.001, most=120),
+    "pacing": Reach("pacing", values=("pfifo_fast", "fq")), "max_pacing_rate": Reach("max_pacing_rate", least=1),
+}  # fmt: skip
 NO_LIMITS = Limits()
 
 

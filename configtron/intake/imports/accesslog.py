@@ -13,8 +13,8 @@ Method     A format of text is a row of named parts (`FORMS`): the combined form
            the begin. Epochs have the unit that their size shows (`outcome_formats.EPOCHS`).
            The client is the first public address of the address field; where that holds none, the first public one
            of X-Forwarded-For, whose first is taken where none is public. A request in absolute form names its site.
-           What the logger of a container or a system put before a line (`LOGGER`), or around it, is left off.
            Dropped: bytes, protocol, upstream, since the time to the answer's end has them in it; other headers.
+           What the logger of a container or a system put before a line (`LOGGER`), or around it, is left off.
 Reads as   a `Hit`: begin and end in seconds since the epoch. `fine`: both are known to a millisecond, not to a second.
 Fails as   a counted reason for a line that is good and no load (no request in it, aborted, for which nobody waited:
            Sec-Purpose); `BadInput` for a line of no such format, with the part at which it differs.

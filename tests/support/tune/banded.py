@@ -30,14 +30,9 @@ CLIENTS = 3
 LOST_S = {"one SYN-ACK lost": 0.5, "SYN-ACKs lost": 3.5}
 THOUGHT_S = 0.7
 WAYS = (
-    "plain",
-    "cookie",
-    "cookie, no timestamps",
-    "fast open",
-    *LOST_S,
-    *(f"{way}, no timestamps" for way in LOST_S),
+    "plain", "cookie", "cookie, no timestamps", "fast open", *LOST_S, *(f"{way}, no timestamps" for way in LOST_S),
     "deferred",
-)
+)  # fmt: skip
 TCP_DEFER_ACCEPT = 9
 
 

@@ -110,25 +110,20 @@ def refusals(opened: Device) -> dict[str, str]:
         unconnected, other = socket.socket(), socket.socket(socket.AF_UNIX)
     with unconnected, other:
         found = {
-            "range": settings(initcwnd=0),
-            "above": settings(initcwnd=1001),
-            "impossible": settings(tcp_autocorking=0),
-            "no such control": settings(tcp_congestion_control="nosuch"),
-            "ourselves": settings(tcp_congestion_control=CONTROL),
-            "half": settings(initcwnd=30, min_rto=1),
+            "range": settings(initcwnd=0), "above": settings(initcwnd=1001),
+            "impossible": settings(tcp_autocorking=0), "no such control": settings(tcp_congestion_control="nosuch"),
+            "ourselves": settings(tcp_congestion_control=CONTROL), "half": settings(initcwnd=30, min_rto=1),
             "unknown key": kmod_net.failure(lambda: opened.set_settings(made, {99: 1})),
             "no such profile": kmod_net.failure(lambda: opened.set_settings(made + 1000, {INITCWND: 1})),
-            "prefix of no profile": prefix("10.9.0.0/16", made + 1000),
-            "stray bits": prefix("10.9.0.1/16"),
-            "mapped": prefix("::ffff:0:0/96"),
-            "too long": prefix("10.9.0.0/33"),
+            "prefix of no profile": prefix("10.9.0.0/16", made + 1000), "stray bits": prefix("10.9.0.1/16"),
+            "mapped": prefix("::ffff:0:0/96"), "too long": prefix("10.9.0.0/33"),
             "delete no profile": kmod_net.failure(lambda: opened.delete_profile(made + 1000)),
             "read before records": kmod_net.failure(lambda: os.read(opened.fileno(), 4096)),
             "no such call": kmod_net.failure(lambda: fcntl.ioctl(opened.fileno(), 0xC0FFEE, bytes(64))),
             "unconnected": kmod_net.failure(lambda: opened.assign(unconnected.fileno(), made)),
             "not TCP": kmod_net.failure(lambda: opened.assign(other.fileno(), made)),
             "no descriptor": kmod_net.failure(lambda: opened.assign(999, made)),
-        }
+        }  # fmt: skip
     found["settings kept"] = json.dumps(opened.settings(made))
     opened.set_prefixes(packed({"10.9.0.0/16": made}))
     found["delete with prefixes"] = kmod_net.failure(lambda: opened.delete_profile(made))
@@ -477,12 +472,10 @@ def replaced(opened: Device, at: socket.socket, name: str) -> dict[str, Any]:
         ends = [kmod_net.connected(at, f"10.3.0.{i + 1}", kmod_net.PORT4) for i in range(EACH)]
         first = ends[0][1]
         found: dict[str, Any] = {
-            "runs": kmod_net.control(first),
-            "window": kmod_net.window(first),
-            "profile": opened.of_socket(first.fileno())[0] == made,
-            "open": counted(),
+            "runs": kmod_net.control(first), "window": kmod_net.window(first),
+            "profile": opened.of_socket(first.fileno())[0] == made, "open": counted(),
             "witness": list(KmodDriver(Place("s")).refusals().get("tcp_congestion_control", ())),
-        }
+        }  # fmt: skip
         for client, served in ends:
             served.sendall(b"x" * 5000)
             client.close()

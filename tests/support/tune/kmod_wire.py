@@ -85,13 +85,10 @@ IDLES: dict[str, dict[str, int | str]] = {
     "vegas kept": {"tcp_congestion_control": "vegas", "tcp_slow_start_after_idle": 0},
 }
 TIMERS: dict[str, dict[str, int | str]] = {
-    "default": {},
-    "settled": {},
-    "settled, min_rto 20 ms": {"min_rto": 20_000},
-    "min_rto 1 s": {"min_rto": 1_000_000},
-    "data_rto 1.5 s": {"data_rto": 1_500_000},
+    "default": {}, "settled": {}, "settled, min_rto 20 ms": {"min_rto": 20_000},
+    "min_rto 1 s": {"min_rto": 1_000_000}, "data_rto 1.5 s": {"data_rto": 1_500_000},
     "data_rto 150 ms": {"data_rto": 150_000},
-}
+}  # fmt: skip
 
 
 def first_of(
@@ -149,11 +146,9 @@ def play() -> dict[str, Any]:
         kmod_net.switch_on(kmod)
         wire, at = kmod_net.Wire(), {port: kmod_net.listener(port) for port in (kmod_net.PORT4, kmod_net.PORT6)}
         return {
-            "flights": first_flights(kmod, wire, at),
-            "spreads": spreads(kmod, wire, at[kmod_net.PORT4]),
-            "idles": idles(kmod, wire, at[kmod_net.PORT4]),
-            "timers": timers(kmod, wire, at[kmod_net.PORT4]),
-        }
+            "flights": first_flights(kmod, wire, at), "spreads": spreads(kmod, wire, at[kmod_net.PORT4]),
+            "idles": idles(kmod, wire, at[kmod_net.PORT4]), "timers": timers(kmod, wire, at[kmod_net.PORT4]),
+        }  # fmt: skip
 
 
 if __name__ == "__main__":
