@@ -13,8 +13,8 @@ Method     A format of text is a row of named parts (`FORMS`): the combined form
            the begin. Epochs have the unit that their size shows (`outcome_formats.EPOCHS`).
            The client is the first public address of the address field; where that holds none, the first public one
            of X-Forwarded-For, whose first is taken where none is public. A request in absolute form names its site.
-           What the logger of a container or a system put before a line (`LOGGER`), or around it, is left off.
            Dropped: bytes, protocol, upstream, since the time to the answer's end has them in it; other headers.
+           What the logger of a container or a system put before a line (`LOGGER`), or around it, is left off.
 Reads as   a `Hit`: begin and end in seconds since the epoch. `fine`: both are known to a millisecond, not to a second.
 Fails as   a counted reason for a line that is good and no load (no request in it, aborted, for which nobody waited:
            Sec-Purpose); `BadInput` for a line of no such format, with the part at which it differs.
@@ -141,7 +141,7 @@ class Parser:
     def __init__(self, kind: str, offset_s: Callable[[int], float], epoch_ns: Callable[[str], int]) -> None:
         self._form, self._apache = form_of(kind), kind.startswith("apache")
         self._stated, self._offset_s, self._epoch_ns = STATED.get(kind, UNKNOWN), offset_s, epoch_ns
-        self._dated = lru_cache(DATES)(self._read)
+        self._dated, self._fine = lru_cache(DATES)(self._read), False
 
     def hit(self, line: str, *, timed: bool = True) -> Hit | str:
         """Return the request of a line, or why it is none; where not `timed`, it may lack a duration. Errors:
@@ -163,9 +163,11 @@ class Parser:
         begin, end = given.get("begin"), given.get("end")
         dated_s, fine = self._instant(begin or end or given.get("time", ""))
         begins = begin or not end and (self._apache or unit > 0 or took.endswith("s"))
+        # of milliseconds in JSON that was written anew, one in a thousand is a whole second
+        self._fine = self._form == "json" and (self._fine or fine)
         begin_s, end_s = (dated_s, dated_s + seconds) if begins else (dated_s - seconds, dated_s)
         return Hit(address, given.get("agent", ""), host, words[0], path, given.get("referer", ""), int(status),
-                   begin_s, end_s, fine and bool(begin or end), given)  # fmt: skip
+                   begin_s, end_s, bool(begin or end) and (fine or self._fine), given)  # fmt: skip
 
     def _seconds(self, took: str, unit: float) -> tuple[str, float]:
         """Return a sign, and how long a request took. Errors: `BadInput`."""

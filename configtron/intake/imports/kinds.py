@@ -186,11 +186,9 @@ def _hits(hits: Iterable[tuple[int, Hit]], maker: _Maker, wanted: Wanted) -> Ite
                 yield outcome
         return
     views = Views(left, wanted.gap_s)
-    number, fine = 0, False
+    number = 0
     for number, hit in hits:
-        fine = fine or hit.fine
-        # of a file dated to a millisecond one date in a thousand is a whole second
-        if not fine or not (hit.fine or {"begin", "end"} & hit.fields.keys()):
+        if not hit.fine:
             raise BadInput(
                 f"{maker.reading.name}, line {number}: dated to the second, or not by which end it is, which times no"
                 " page view; log nginx's msec=$msec or Apache's begin_ms=%{msec}t, or take requests by --metric request"

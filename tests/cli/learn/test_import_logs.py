@@ -127,8 +127,12 @@ def test_zones_of_dates(typed: Typed, tmp_path: Path) -> None:
 
 
 def test_a_whole_second_among_milliseconds_is_one(typed: Typed, tmp_path: Path) -> None:
-    wrapped = (json.dumps({"log": one}) for one in view(1795802400, 1.0).replace("401.000", "401").splitlines(True))
-    said(typed, "\n".join(wrapped))
+    """Of JSON, whose numbers programs write anew; a line of text was cut there."""
+    request = {"ip": "192.0.2.7", "method": "GET", "status": 200, "request_time": 0.01}
+    forms = ({"msec": at, "path": path} for at, path in ((1795802400.01, "/a"), (1795802401, "/o.css")))
+    said(typed, "\n".join(json.dumps(request | form) for form in forms))
+    cut = view(1795802400, 1.0).replace("401.000", "401")
+    assert "dated to the second" in said(typed, cut, code=USAGE)
     assert [row["plt_ms"] for row in reported(tmp_path)] == [1000]
 
 
