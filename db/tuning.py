@@ -321,6 +321,16 @@ class Tuning(ChangedPrefixes):
                     self._connection.execute(EMPTY_ACT, (NO_RULES, act.id))
                     self._forget_rules(act.id)
 
+    def note_sockets(self, newest: Sequence[int]) -> None:
+        """Note the newest sockets at a time when all that is to be in force is."""
+        with self._clear(), self._transaction():
+            text = " ".join(map(str, newest))
+            self._connection.execute("INSERT OR REPLACE INTO tuning VALUES ('sockets', ?)", (text,))
+
+    def newest_sockets(self) -> list[int]:
+        """Return the newest sockets as noted last."""
+        return [int(number) for number in self._fact("sockets").split()]
+
     def acts(self, *statuses: str, bare: bool = False) -> list[Transaction]:
         """Acts, oldest first; only those of these statuses, if any is named. `bare`: without their rules."""
         where = f" WHERE status IN ({', '.join('?' * len(statuses))})" if statuses else ""

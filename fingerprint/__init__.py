@@ -49,29 +49,15 @@ class Inference:
 
 # The ending of a probe whose packet could not be sent, and the names of a server's silence.
 UNSENT, SILENT = "send-failed:", ("no-synack", "no-data")
+# In the order in which they read a trace; each module has the name of its row.
 INFERENCES = {
-    row.name: row
-    for row in (
-        Inference("icw", icw.PROBES, icw.KNOBS, icw.infer),
-        Inference("icw_tls", icw_tls.PROBES, icw_tls.KNOBS, icw_tls.infer),
-        Inference("cwnd_at_request", cwnd_at_request.PROBES, cwnd_at_request.KNOBS, cwnd_at_request.infer),
-        Inference("synack_rto", synack_rto.PROBES, synack_rto.KNOBS, synack_rto.infer),
-        Inference("syn_cookies", syn_cookies.PROBES, syn_cookies.KNOBS, syn_cookies.infer),
-        Inference("data_rto", data_rto.PROBES, data_rto.KNOBS, data_rto.infer),
-        Inference("rwin", rwin.PROBES, rwin.KNOBS, rwin.infer),
-        Inference("signature", signature.PROBES, signature.KNOBS, signature.infer),
-        Inference("delayed_ack", delayed_ack.PROBES, delayed_ack.KNOBS, delayed_ack.infer),
-        Inference("idle", idle.PROBES, idle.KNOBS, idle.infer),
-        Inference("stack", stack.PROBES, stack.KNOBS, stack.infer),
-        Inference("negotiated_options", negotiated_options.PROBES, negotiated_options.KNOBS, negotiated_options.infer),
-        Inference("ecn", ecn.PROBES, ecn.KNOBS, ecn.infer),
-        Inference("tfo", tfo.PROBES, tfo.KNOBS, tfo.infer),
-        Inference("craft", craft.PROBES, craft.KNOBS, craft.infer),
-        Inference("http_version", http_version.PROBES, http_version.KNOBS, http_version.infer),
-        Inference("h2_settings", h2_settings.PROBES, h2_settings.KNOBS, h2_settings.infer),
-        Inference("tls_versions", tls_versions.PROBES, tls_versions.KNOBS, tls_versions.infer),
+    name: Inference(name, module.PROBES, module.KNOBS, module.infer)
+    for module in (
+        icw, icw_tls, cwnd_at_request, synack_rto, syn_cookies, data_rto, rwin, signature, delayed_ack, idle, stack,
+        negotiated_options, ecn, tfo, craft, http_version, h2_settings, tls_versions,
     )
-}
+    for name in [module.__name__.rpartition(".")[2]]
+}  # fmt: skip
 
 
 def read(trace: Trace, wanted: frozenset[str] | None = None) -> tuple[Observation, ...]:

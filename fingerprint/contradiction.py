@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from configtron.fingerprint.schedule import WHEEL
 from configtron.fingerprint.verdict import number, over, seen
-from configtron.model.nouns import Observation, Value
+from configtron.model.nouns import Observation
 
 REASON = "unclear:contradiction"
 # Tolerance of timers beyond the granularity of the kernel's timer wheel (`WHEEL`): clocks and schedulers take some ms.
@@ -44,9 +44,6 @@ def _admits(trial: Observation, verdict: Observation) -> bool:
         return False
     if verdict.unit == "s":
         return abs(number(trial) - number(verdict)) <= WHEEL * min(number(trial), number(verdict)) + SLACK_S
-    return trial.value == verdict.value or _part_of(trial.value, verdict.value)
-
-
-def _part_of(part: Value, whole: Value) -> bool:
-    """Return whether a trial saw a part of a list (each trial asks for one TLS version; the verdict lists all)."""
-    return isinstance(part, tuple) and isinstance(whole, tuple) and set(part) <= set(whole)
+    part, whole = trial.value, verdict.value
+    # A trial saw a part of a list: each asks for one TLS version, the verdict lists all.
+    return part == whole or (isinstance(part, tuple) and isinstance(whole, tuple) and set(part) <= set(whole))

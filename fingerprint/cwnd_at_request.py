@@ -14,6 +14,8 @@ Source     RFC 5681 3.1; net/ipv4/tcp_cong.c (tcp_slow_start), include/net/tcp.h
 
 from __future__ import annotations
 
+import math
+
 from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.verdict import no
 from configtron.fingerprint.window import UNIT, read_window
@@ -30,15 +32,9 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     failed = trace.session.error if trace.session is not None else trace.ending
     if failed and failed != "done":
         return (no("cwnd_at_request", failed, trace, UNIT),)
-    asked_at = next((m.at for m in reversed(trace.messages) if m.way == "out"), None)
-    start = next(
-        (
-            n
-            for n, p in enumerate(trace.packets)
-            if asked_at is not None and p.way == "out" and p.segment.length and p.at >= asked_at - ROUNDING_S
-        ),
-        None,
-    )
+    since_s = next((m.at for m in reversed(trace.messages) if m.way == "out"), math.inf) - ROUNDING_S
+    asked = (n for n, p in enumerate(trace.packets) if p.way == "out" and p.segment.length and p.at >= since_s)
+    start = next(asked, None)
     if start is None:
         return (no("cwnd_at_request", "closed", trace, UNIT),)
     base = max(trace.packets[start].segment.ack, 1)

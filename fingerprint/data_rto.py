@@ -31,7 +31,7 @@ from typing import NamedTuple
 from configtron.fingerprint.schedule import WHEEL, Schedule, schedule_of, spans, waits, whole
 from configtron.fingerprint.stream import Flight, Handshake, handshake_of
 from configtron.fingerprint.synack_rto import agreed_trip
-from configtron.fingerprint.verdict import AGREE_A, AGREE_B, canonical, count_grade, no, over, seen, yes
+from configtron.fingerprint.verdict import AGREE_A, AGREE_B, as_number, canonical, count_grade, no, over, seen, yes
 from configtron.fingerprint.window_proofs import SYNACK_LOST_S
 from configtron.fingerprint.withheld import hold
 from configtron.model.nouns import Observation, Packet, Trace, Value
@@ -76,7 +76,7 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     if trace.param("sack", False) or trace.param("early", False):
         return ()
     found = _infer(trace)
-    return found if int(_number(trace.param("repeats", 1))) > 1 else found[:1]
+    return found if int(as_number(trace.param("repeats", 1))) > 1 else found[:1]
 
 
 def _infer(trace: Trace) -> tuple[Observation, ...]:
@@ -164,13 +164,9 @@ def _least(trace: Trace, copies: Copies, trip_s: float) -> Observation:
     if copies.schedule.kind != "exponential":
         return no("min_rto", "unclear:one-repeat", trace, UNIT)
     timer_s = min(gap / waits(gap, copies.schedule.first_s) for gap in copies.schedule.gaps)
-    details: dict[str, Value] = {
-        "trip": round(trip_s, 6),
-        "timer": round(timer_s, 6),
-        "missed": copies.schedule.missed,
-        # whatever it is made of, no timer is shorter than its minimum
-        "at_most": round(timer_s, 6),
-    }
+    details: dict[str, Value] = {"trip": round(trip_s, 6), "missed": copies.schedule.missed}
+    # Whatever it is made of, no timer is shorter than its minimum.
+    details |= dict.fromkeys(("timer", "at_most"), round(timer_s, 6))
     hidden = timer_s < 3 * trip_s + _late_s(3 * trip_s) + SHOWS_SLACK_S
     return no("min_rto", LONG if hidden else ALONE, trace, UNIT, LESS, details)
 
@@ -236,12 +232,12 @@ def _near(usual: Sequence[Observation]) -> tuple[list[Observation], bool]:
 
 def _of_the_path(exact: Sequence[Observation]) -> Sequence[Observation]:
     """Return the runs whose handshake took no longer than the path (a SYN-ACK was lost, and its copy came later)."""
-    seen_s = [[_number(t.detail(name)) for name in ("trip", "rtt") if t.detail(name) is not None] for t in exact]
+    seen_s = [[as_number(t.detail(name)) for name in ("trip", "rtt") if t.detail(name) is not None] for t in exact]
     trips_s = [min(several) for several in seen_s if several]
     least_s = agreed_trip(trips_s)
     path_s = min(trips_s, default=0.0) if least_s is None else least_s
     most_s = max(path_s, HELD_S) * USUAL_TRIP + USUAL_SLACK_S
-    return [t for t in exact if _number(t.detail("trip")) <= most_s]
+    return [t for t in exact if as_number(t.detail("trip")) <= most_s]
 
 
 def _as_usual(exact: Sequence[Observation]) -> list[Observation]:
@@ -255,11 +251,11 @@ def _as_usual(exact: Sequence[Observation]) -> list[Observation]:
 
 
 def _like(slower: Observation, usual: Sequence[Observation]) -> Observation | None:
-    trip_s = _number(slower.detail("trip"))
-    for run in sorted(usual, key=lambda t: _number(t.value)):
-        sum_s = trip_s + max(_number(run.value) - _number(run.detail("trip")), 2 * trip_s)
-        if sum_s * (1 - WHEEL) <= _number(slower.value) <= sum_s * (1 + WHEEL) + SHOWS_SLACK_S:
-            details: dict[str, Value] = {**dict(slower.details), "trip": _number(run.detail("trip"))}
+    trip_s = as_number(slower.detail("trip"))
+    for run in sorted(usual, key=lambda t: as_number(t.value)):
+        sum_s = trip_s + max(as_number(run.value) - as_number(run.detail("trip")), 2 * trip_s)
+        if sum_s * (1 - WHEEL) <= as_number(slower.value) <= sum_s * (1 + WHEEL) + SHOWS_SLACK_S:
+            details: dict[str, Value] = {**dict(slower.details), "trip": as_number(run.detail("trip"))}
             return replace(slower, value=run.value, details=canonical(details))
     return None
 
@@ -271,10 +267,12 @@ def across_least(trials: Mapping[str, Sequence[Observation]]) -> Observation | N
     read = [t for t in timed if t.reason != LONG]
     if not read:
         return None
-    at_most: dict[str, Value] = {"at_most": min(_number(t.detail("timer")) for t in read)}
+    at_most: dict[str, Value] = {"at_most": min(as_number(t.detail("timer")) for t in read)}
     if _cookies(trials):
         return over("min_rto", every, None, "N", UNIT, reason="unclear:syn-cookies", details=at_most)
-    pairs = [(a, b) for a in read for b in timed if _number(b.detail("trip")) - _number(a.detail("trip")) >= APART_S]
+    pairs = [
+        (a, b) for a in read for b in timed if as_number(b.detail("trip")) - as_number(a.detail("trip")) >= APART_S
+    ]
     shown = [(a, b) for a, b in pairs if b in read and _is_sum(a, b)]
     if not shown:
         other = any(_is_constant(*pair) for pair in pairs)
@@ -294,7 +292,7 @@ def _agreed_least(every: Sequence[Observation], read: Sequence[Observation], lea
 
 def _minimum(trial: Observation) -> float:
     """Return the minimum if the timer is Linux's sum."""
-    return round(_number(trial.detail("timer")) - _number(trial.detail("trip")), 6)
+    return round(as_number(trial.detail("timer")) - as_number(trial.detail("trip")), 6)
 
 
 def _same(one_s: float, other_s: float) -> bool:
@@ -304,15 +302,15 @@ def _same(one_s: float, other_s: float) -> bool:
 
 def _is_sum(near: Observation, far: Observation) -> bool:
     """Return whether the timer grew with the round trip, unlike the larger of a minimum and three round trips."""
-    constant_s = max(_number(near.detail("timer")), 3 * _number(far.detail("trip")))
-    return _same(_minimum(near), _minimum(far)) and _number(far.detail("timer")) > constant_s + _late_s(constant_s)
+    constant_s = max(as_number(near.detail("timer")), 3 * as_number(far.detail("trip")))
+    return _same(_minimum(near), _minimum(far)) and as_number(far.detail("timer")) > constant_s + _late_s(constant_s)
 
 
 def _is_constant(near: Observation, far: Observation) -> bool:
     """Return whether the longer round trip's timer is below Linux's sum, by more than the shorter's was late."""
-    timer_s = _number(near.detail("timer"))
-    sum_s = timer_s - _late_s(timer_s) + _number(far.detail("trip")) - _number(near.detail("trip"))
-    return _number(far.detail("timer")) < sum_s
+    timer_s = as_number(near.detail("timer"))
+    sum_s = timer_s - _late_s(timer_s) + as_number(far.detail("trip")) - as_number(near.detail("trip"))
+    return as_number(far.detail("timer")) < sum_s
 
 
 def _cookies(trials: Mapping[str, Sequence[Observation]]) -> bool:
@@ -328,9 +326,9 @@ def _cookies(trials: Mapping[str, Sequence[Observation]]) -> bool:
 def _agreed(exact: Sequence[Observation], sure: Sequence[Observation]) -> list[Observation]:
     """Return the runs that agree with the shortest one that is not alone, or else with the shortest; one of them is
     sure."""
-    order = sorted(exact, key=lambda t: _number(t.value))
+    order = sorted(exact, key=lambda t: as_number(t.value))
     groups = [
-        [t for t in order[n:] if _number(t.value) <= _number(shortest.value) * (1 + WHEEL) + SHOWS_SLACK_S]
+        [t for t in order[n:] if as_number(t.value) <= as_number(shortest.value) * (1 + WHEEL) + SHOWS_SLACK_S]
         for n, shortest in enumerate(order)
     ]
     groups = [group for group in groups if any(t in sure for t in group)]
@@ -338,8 +336,4 @@ def _agreed(exact: Sequence[Observation], sure: Sequence[Observation]) -> list[O
 
 
 def _spans(trial: Observation, best: Observation) -> bool:
-    return bool(trial.detail("missed")) or spans(_number(trial.value), _number(best.value))
-
-
-def _number(value: Value | None) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
+    return bool(trial.detail("missed")) or spans(as_number(trial.value), as_number(best.value))

@@ -52,12 +52,13 @@ class ValueShare:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
-    """A target that is configured differently elsewhere."""
+class RegionDifference:
+    """A target that has one setting in the baseline region and another elsewhere."""
 
+    knob: str
     target: str
-    here: Value
     region: str
+    here: Value
     there: Value
 
 
@@ -75,7 +76,7 @@ class Diversity:
     high: float
     undetermined: int
     mixed: int
-    example: Example | None
+    example: RegionDifference | None
 
 
 def in_force(observation: Observation | None) -> Value | None:
@@ -168,7 +169,7 @@ def diversity(
         differing += elsewhere != ""
         value, there = in_force(regions.get(baseline)), in_force(regions.get(elsewhere))
         if example is None and value is not None and there is not None:
-            example = Example(target, value, elsewhere, there)
+            example = RegionDifference(knob, target, elsewhere, value, there)
     low, high = wilson(differing, compared)
     apart = len(verdicts.keys() & set(mixed))
     return Diversity(knob, baseline, shares, known, compared, differing, low, high, undetermined, apart, example)

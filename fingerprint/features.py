@@ -190,17 +190,11 @@ def socket_path(socket: Socket) -> PathFeatures:
         bandwidth = kbps(rate) if rate else None
         unknown += [] if rate else [("bandwidth_kbps", "too-short")]
     loaded, missing = _loaded(socket)
-    return PathFeatures(
-        bandwidth,
-        delivery,
-        info.rtt_us / 1e3 if timed else None,
-        (info.min_rtt_us or 0) / 1e3 if least_known else None,
-        info.rttvar_us / 1e3 if timed else None,
-        loss,
-        bandwidth is not None and not free_rate(socket),
-        (*unknown, *missing),
-        tuple(loaded.items()),
-    )
+    trip, spread = (us / 1e3 if timed else None for us in (info.rtt_us, info.rttvar_us))
+    least = (info.min_rtt_us or 0) / 1e3 if least_known else None
+    bounded = bandwidth is not None and not free_rate(socket)
+    known = tuple(loaded.items())
+    return PathFeatures(bandwidth, delivery, trip, least, spread, loss, bounded, (*unknown, *missing), known)
 
 
 def _loaded(socket: Socket) -> tuple[dict[str, float], list[tuple[str, str]]]:
@@ -241,13 +235,10 @@ def free_rate(socket: Socket) -> int:
     if socket.bbr_rate:
         free = not asked
     else:
-        free = not (asked or info.app_limited or held_us > HELD_SHARE * info.busy_us or _paced(socket))
+        # Packets that came quicker than they were sent, if paced at all, were a burst, gathered on the way.
+        burst = 0 < info.pacing_rate < info.delivery_rate
+        free = not (asked or info.app_limited or held_us > HELD_SHARE * info.busy_us or burst)
     return max(socket.best_rate, rate if free and _enough(socket, rate) else 0)
-
-
-def _paced(socket: Socket) -> bool:
-    """Return whether packets came quicker than they were sent, if paced at all: a burst, gathered on the way."""
-    return 0 < socket.info.pacing_rate < socket.info.delivery_rate
 
 
 def _carried(socket: Socket) -> int:

@@ -35,7 +35,7 @@ from configtron.fingerprint.h2_frames import (
     settings_of,
 )
 from configtron.fingerprint.head import header_details
-from configtron.fingerprint.verdict import count_grade, no, settled, yes
+from configtron.fingerprint.verdict import count_grade, ended, no, settled, yes
 from configtron.fingerprint.window_proofs import CAPTURE
 from configtron.model.nouns import Observation, Trace, Value
 
@@ -156,7 +156,7 @@ def _window_update(trace: Trace, frames: Sequence[Http2Frame]) -> Observation:
     # It belongs to the preface: a server that has gone on to answer us has not sent one.
     if any(frame.kind != SETTINGS or frame.flags & ACK for frame in frames[1:]):
         return yes(knob, ABSENT, trace, unit, "none on stream 0", "C", _frames(trace))
-    return no(knob, _silence(trace), trace, unit)
+    return no(knob, ended(trace), trace, unit)
 
 
 def _later(trace: Trace, frames: Sequence[Http2Frame]) -> Observation:
@@ -165,7 +165,7 @@ def _later(trace: Trace, frames: Sequence[Http2Frame]) -> Observation:
         return yes("h2_later_settings", later, trace, "", "SETTINGS after the first", "C", _frames(trace))
     if any(frame.kind in (HEADERS, GOAWAY) for frame in frames):
         return yes("h2_later_settings", ABSENT, trace, "", "none before the answer", "C", _frames(trace))
-    return no("h2_later_settings", _silence(trace), trace)
+    return no("h2_later_settings", ended(trace), trace)
 
 
 def _goaway(trace: Trace, frames: Sequence[Http2Frame]) -> Observation:
@@ -181,16 +181,11 @@ def _goaway(trace: Trace, frames: Sequence[Http2Frame]) -> Observation:
         return yes("h2_goaway", name, trace, "", "GOAWAY", "C", _frames(trace), details)
     if _has_head(frames):
         return yes("h2_goaway", ABSENT, trace, "", "none before the answer", "C", _frames(trace))
-    return no("h2_goaway", _silence(trace), trace)
+    return no("h2_goaway", ended(trace), trace)
 
 
 def _has_head(frames: Sequence[Http2Frame]) -> bool:
     return any(frame.kind == HEADERS for frame in frames)
-
-
-def _silence(trace: Trace) -> str:
-    """Return why nothing more came."""
-    return trace.ending if trace.ending not in ("", "done") else "closed"
 
 
 def _each(trace: Trace, announced: Pairs) -> list[Observation]:

@@ -81,9 +81,11 @@ def half_open(packets: Sequence[Packet]) -> HalfOpen:
     counted = groups if len(before) == 1 else groups[1:]
     arrival_s = first.at - before[-1].at if before else 0.0
     echoes = _echoes(packets, answers, rest, arrival_s)
+    silent, places = [n for n, echo in enumerate(echoes) if echo.gaps], (*opening, *_before_farewell(packets, rest))
     return HalfOpen(
         answers=tuple(answers),
-        duplicates=_usual_duplicates(counted),
+        # Most answers: the lower median.
+        duplicates=sorted(counted)[(len(counted) - 1) // 2] - 1 if counted else None,
         doubled=(sum(size > 1 for size in counted), len(counted)),
         arrival_s=arrival_s,
         asked=len(before),
@@ -91,26 +93,10 @@ def half_open(packets: Sequence[Packet]) -> HalfOpen:
         echoes=tuple(echo.alive for echo in echoes),
         late=tuple(gap for echo in echoes for gap in echo.gaps),
         overdue=sum(echo.overdue for echo in echoes),
-        overdue_last=_overdue_last(echoes),
+        overdue_last=sum(echo.overdue for echo in echoes[silent[-1] + 1 if silent else 0 :]),
         numbers=_after_farewells(packets, rest),
-        reset=_reset_after(packets, (*opening, *_before_farewell(packets, rest)), synacks[0]),
+        reset=next((i for i in places if i > synacks[0] and _ends(packets[i])), None),
     )
-
-
-def _usual_duplicates(groups: Sequence[int]) -> int | None:
-    """Return how many duplicates most answers had (the lower median), given the sizes of their groups."""
-    return sorted(groups)[(len(groups) - 1) // 2] - 1 if groups else None
-
-
-def _overdue_last(echoes: Sequence[_Echo]) -> int:
-    """Return how many copies were overdue after the last one heard."""
-    silent = [n for n, echo in enumerate(echoes) if echo.gaps]
-    return sum(echo.overdue for echo in echoes[silent[-1] + 1 if silent else 0 :])
-
-
-def _reset_after(packets: Sequence[Packet], places: Sequence[int], first: int) -> int | None:
-    """Return the index of the first RST of the server after its first answer, among those places."""
-    return next((i for i in places if i > first and _ends(packets[i])), None)
 
 
 class _Echo(NamedTuple):

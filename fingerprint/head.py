@@ -25,13 +25,10 @@ KEPT = ("location", "server", "via", "alt-svc", "content-length")
 # Field -> where in it the place stands (group 1) at which the answer was given. The names of places are the networks'
 # own; those fields hold the request's number too, so the whole field would distinguish two requests, not two places.
 PLACES: tuple[tuple[str, str], ...] = (
-    ("cf-ray", r"-([A-Z]{3})$"),
-    ("x-amz-cf-pop", r"^([A-Z]{3})"),
-    ("x-served-by", r"cache-([a-z]{3})"),
-    ("x-vercel-id", r"^([a-z]{3}\d)"),
-    ("x-msedge-ref", r"Ref [BC]: ([A-Z]{3})"),
+    ("cf-ray", r"-([A-Z]{3})$"), ("x-amz-cf-pop", r"^([A-Z]{3})"), ("x-served-by", r"cache-([a-z]{3})"),
+    ("x-vercel-id", r"^([a-z]{3}\d)"), ("x-msedge-ref", r"Ref [BC]: ([A-Z]{3})"),
     ("x-edge-location", r"^([A-Za-z]{3,8})"),
-)
+)  # fmt: skip
 
 
 def status_version(head: bytes) -> str | None:

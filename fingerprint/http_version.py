@@ -18,7 +18,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from configtron.fingerprint.head import head_fields, head_status, header_details, status_version
-from configtron.fingerprint.verdict import no, yes
+from configtron.fingerprint.verdict import ended, no, yes
 from configtron.model.nouns import Message, Observation, Trace, Value
 
 PROBES = ("http_version", "h2_settings", "icw", "rwin")
@@ -43,7 +43,7 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
 def _alpn(trace: Trace) -> Observation:
     session = trace.session
     if session is None or session.error:
-        return no("http_version", session.error if session and session.error else _ending(trace), trace)
+        return no("http_version", session.error if session and session.error else ended(trace), trace)
     frames = tuple(p.frame for p in trace.packets if p.way == "in" and p.segment.length > 0)[:1]
     if not session.alpn:
         return no("http_version", "tls:no-alpn", trace, details=_agreed(trace))
@@ -68,7 +68,7 @@ def _page(trace: Trace, knob: str) -> Observation:
     if version is None:
         # a server that sends single bytes has not shown its protocol yet
         begun = 0 < len(head) < len(STATUS_BEGINS) and STATUS_BEGINS.startswith(head)
-        return no(knob, "no-data" if begun else "not-http" if head else _ending(trace), trace, details=_agreed(trace))
+        return no(knob, "no-data" if begun else "not-http" if head else ended(trace), trace, details=_agreed(trace))
     details = header_details(head_status(head), head_fields(head)) | _agreed(trace)
     if trace.session is not None and trace.session.alpn:
         details["alpn"] = trace.session.alpn
@@ -100,9 +100,3 @@ def _asides(trace: Trace) -> tuple[Observation, ...]:
 
 def _heard(messages: tuple[Message, ...]) -> bytes:
     return b"".join(m.data for m in messages if m.way == "in")
-
-
-def _ending(trace: Trace) -> str:
-    if trace.session is not None and trace.session.error:
-        return trace.session.error
-    return trace.ending if trace.ending not in ("", "done") else "closed"

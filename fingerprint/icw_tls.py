@@ -16,27 +16,13 @@ Source     RFC 6928; RFC 8446; COMSYS zmap module_tcp_initcwnd_ssl.c.
 from __future__ import annotations
 
 from configtron.fingerprint.stream import handshake_of
+from configtron.fingerprint.tls_versions import ALERT, ALERTS, HANDSHAKE
 from configtron.fingerprint.verdict import no
 from configtron.fingerprint.window import UNIT, read_window
 from configtron.model.nouns import Observation, Trace
 
 PROBES = ("icw_tls",)
 KNOBS = ("icw_tls",)
-# Record types (RFC 8446 5.1) that a ServerHello and a refusal come in.
-ALERT, HANDSHAKE = 21, 22
-# Alerts that answer a ClientHello (RFC 8446 section 6); others by number.
-ALERTS = {
-    0: "close-notify",
-    10: "unexpected-message",
-    40: "handshake-failure",
-    47: "illegal-parameter",
-    50: "decode-error",
-    70: "protocol-version",
-    71: "insufficient-security",
-    80: "internal-error",
-    112: "unrecognized-name",
-    120: "no-application-protocol",
-}
 # Type, version (2), length (2), level, then the alert's own number.
 ALERT_AT = 6
 

@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from configtron.fingerprint.verdict import AGREE_B, count_grade, number, over
+from configtron.fingerprint.verdict import AGREE_B, as_number, by_knob, count_grade, number, over
 from configtron.fingerprint.window_proofs import SUPPORTS
 from configtron.model.nouns import Observation, Value
 
@@ -125,33 +125,24 @@ def _find_odd(unlike: Faces) -> set[str]:
 
 def lacking(trials: Iterable[Observation]) -> tuple[str, ...]:
     """Return knobs whose further readings could show one server or two, the most conclusive first; () once settled."""
-    by_knob = _by_knob(trials)
-    verdict = across(by_knob)
+    known = by_knob(trials)
+    verdict = across(known)
     if verdict is None or verdict.grade in ("A", "B"):
         return ()
     if verdict.value is not None:
         return tuple(sorted({trial.knob for trial in verdict.trials}))
-    counts = _counts(by_knob, _group_by_fact(by_knob))
+    counts = _counts(known, _group_by_fact(known))
     # the knob whose runs show the window most often
-    best = max(WINDOWS, key=lambda knob: _count_shown(by_knob.get(knob, ())) / max(len(by_knob.get(knob, ())), 1))
-    short = {best: (counts[WINDOW], _needed(by_knob)), "h2_settings": (counts[SETTINGS], CONNECTIONS_B)}
+    best = max(WINDOWS, key=lambda knob: _count_shown(known.get(knob, ())) / max(len(known.get(knob, ())), 1))
+    short = {best: (counts[WINDOW], _needed(known)), "h2_settings": (counts[SETTINGS], CONNECTIONS_B)}
     return tuple(knob for knob, (shown, least) in short.items() if 0 < shown < least)
 
 
 def hints(trials: Iterable[Observation]) -> bool:
     """Return whether a reading hints at unlike servers without proof: a single witness, or a low bound."""
-    by_knob = _by_knob(trials)
-    verdict = across(by_knob)
-    return verdict is not None and (
-        verdict.grade == "C" or (verdict.value is None and _needed(by_knob) > CONNECTIONS_B)
-    )
-
-
-def _by_knob(trials: Iterable[Observation]) -> dict[str, list[Observation]]:
-    by_knob: dict[str, list[Observation]] = {}
-    for trial in trials:
-        by_knob.setdefault(trial.knob, []).append(trial)
-    return by_knob
+    known = by_knob(trials)
+    verdict = across(known)
+    return verdict is not None and (verdict.grade == "C" or (verdict.value is None and _needed(known) > CONNECTIONS_B))
 
 
 def _needed(trials: Mapping[str, Sequence[Observation]]) -> int:
@@ -208,7 +199,7 @@ def _windows(trials: Mapping[str, Sequence[Observation]]) -> dict[str, dict[Valu
 
 
 def _is_small(trial: Observation) -> bool:
-    return _detail(trial, "mss") < SMALL_MSS
+    return as_number(trial.detail("mss")) < SMALL_MSS
 
 
 def _split_windows(exact: Sequence[Observation], valued: Sequence[Observation]) -> dict[Value, list[Observation]]:
@@ -224,7 +215,7 @@ def _split_windows(exact: Sequence[Observation], valued: Sequence[Observation]) 
 
 def _repeats_two_windows(exact: Sequence[Observation]) -> bool:
     """Return whether runs of one segment size, not a small one, prove two windows twice each, thus by no accident."""
-    counts = Counter((_detail(t, "mss"), number(t)) for t in exact if not _is_small(t))
+    counts = Counter((as_number(t.detail("mss")), number(t)) for t in exact if not _is_small(t))
     twice = Counter(mss for (mss, _), times in counts.items() if times >= AGREE_B)
     return any(values > 1 for values in twice.values())
 
@@ -250,13 +241,9 @@ def _fits_bytes(exact: Sequence[Observation], valued: Sequence[Observation], ami
 
     Servers round it up or down, but always alike: the reading is less than a segment away.
     """
-    sizes = {_detail(t, "mss"): [s for s in valued if _detail(s, "mss") == _detail(t, "mss")] for t in exact}
-    if not all(_fits_segments([t for t in exact if t in alike], alike, amiss) for alike in sizes.values()):
+    sizes = {as_number(t.detail("mss")) for t in exact}
+    groups = [[t for t in valued if as_number(t.detail("mss")) == size] for size in sizes]
+    if not all(_fits_segments([t for t in exact if t in alike], alike, amiss) for alike in groups):
         return False
-    least = max(_detail(t, "bytes") - _detail(t, "mss") for t in valued)
-    return least < min(_detail(t, "bytes") + _detail(t, "mss") for t in exact)
-
-
-def _detail(trial: Observation, name: str) -> float:
-    value = trial.detail(name, 0)
-    return float(value) if isinstance(value, int | float) else 0.0
+    least = max(as_number(t.detail("bytes")) - as_number(t.detail("mss")) for t in valued)
+    return least < min(as_number(t.detail("bytes")) + as_number(t.detail("mss")) for t in exact)

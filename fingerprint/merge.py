@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from configtron.fingerprint.contradiction import upheld
 from configtron.fingerprint.grades import RULES, GradeRule, agreement_of
-from configtron.fingerprint.verdict import PASSING, number, seen, settled
+from configtron.fingerprint.verdict import PASSING, by_knob, number, seen, settled
 from configtron.model.nouns import Observation
 
 # The methods of first flights in captures begin so (`passive/readings.py`).
@@ -58,12 +58,10 @@ def merge_all(trials: Iterable[Observation], rules: Sequence[GradeRule] = RULES)
 
     No verdict contradicts all trials of its knob.
     """
-    by_knob: dict[str, list[Observation]] = {}
-    for trial in trials:
-        by_knob.setdefault(trial.knob, []).append(trial)
-    verdicts = {knob: merge(by_knob[knob]) for knob in by_knob}
+    known = by_knob(trials)
+    verdicts = {knob: merge(known[knob]) for knob in known}
     for across in filter(None, (rule.across for rule in rules)):
-        verdict = across({knob: witnessed(trials) for knob, trials in by_knob.items()})
+        verdict = across({knob: witnessed(readings) for knob, readings in known.items()})
         if verdict is not None:
             verdicts[verdict.knob] = verdict
-    return {knob: upheld(verdicts[knob], by_knob.get(knob, ())) for knob in sorted(verdicts)}
+    return {knob: upheld(verdicts[knob], known.get(knob, ())) for knob in sorted(verdicts)}

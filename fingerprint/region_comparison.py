@@ -22,6 +22,7 @@ from configtron.fingerprint.diversity import (
     SAME,
     UNDETERMINED,
     Diversity,
+    RegionDifference,
     ValueShare,
     diversity,
     in_force,
@@ -30,7 +31,7 @@ from configtron.fingerprint.diversity import (
     why,
     wilson,
 )
-from configtron.model.nouns import Observation, Value
+from configtron.model.nouns import Observation
 
 # By target, then region.
 Verdicts = Mapping[str, Mapping[str, Observation]]
@@ -56,17 +57,6 @@ class RegionCounts:
     def interval(self) -> tuple[float, float]:
         """Wilson's 95 % interval of the share that differs; (0, 1) if nothing was compared."""
         return wilson(self.differs, self.compared)
-
-
-@dataclass(frozen=True, slots=True)
-class RegionDifference:
-    """One target that has one setting in the baseline region and another elsewhere."""
-
-    knob: str
-    target: str
-    region: str
-    here: Value
-    there: Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from configtron.fingerprint.stream import handshake_of
-from configtron.fingerprint.verdict import AGREE_B, count_grade, no, over, seen, yes
+from configtron.fingerprint.verdict import AGREE_B, count_grade, no, shared, yes
 from configtron.model.nouns import ACK, RST, SYN, Observation, Packet, Trace, Value
 
 PROBES = ("icw", "rwin", "ecn", "delayed_ack", "idle")
@@ -46,10 +46,11 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     later = [p for p in heard if p.at >= first.at]
     if not later:
         return (no("stack", "no-data", trace),)
-    stamps = [p.segment.timestamps for p in later]
+    stamps, ttls = [p.segment.timestamps for p in later], {p.ttl for p in later}
     signs = [sign for sign, found in (
-        ("ttl", _other_ttl(first, later)),
-        ("timestamps", _other_options(first, stamps)),
+        ("ttl", len(ttls) == 1 and first.ttl not in ttls),
+        # RFC 7323 3.2: once agreed to, every segment carries them; else none does.
+        ("timestamps", {one is not None for one in stamps} == {first.segment.timestamps is None}),
         ("clock", _other_clock(first, later, stamps)),
     ) if found]  # fmt: skip
     details: dict[str, Value] = {"synack_ttl": first.ttl, "ttl": later[0].ttl}
@@ -58,17 +59,6 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     frames = (first.frame, later[0].frame)
     method = "SYN-ACK beside later segments"
     return (yes("stack", "split" if signs else "one", trace, "", method, "C", frames, details),)
-
-
-def _other_ttl(first: Packet, later: Sequence[Packet]) -> bool:
-    found = {p.ttl for p in later}
-    return len(found) == 1 and first.ttl not in found
-
-
-def _other_options(first: Packet, later: Sequence[Stamps]) -> bool:
-    """RFC 7323 3.2: once agreed to, every segment carries them; else none does."""
-    stamped = {stamps is not None for stamps in later}
-    return stamped == {first.segment.timestamps is None}
 
 
 def _other_clock(first: Packet, later: Sequence[Packet], later_stamps: Sequence[Stamps]) -> bool:
@@ -91,8 +81,5 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
         return None
     split = [t for t in exact if t.value == "split"]
     same = split if len(split) >= AGREE_B or len(split) == len(exact) else [t for t in exact if t.value == "one"]
-    details: dict[str, Value] = {**dict(same[0].details), "agreeing": len(same)}
-    if len(same) < len(exact):
-        details |= seen(exact)
     grade = count_grade(len(same)) if len(same) == len(exact) else "B" if len(same) >= AGREE_B else "C"
-    return over("stack", every, same[0].value, grade, "", same[0].method, details=details)
+    return shared(every, exact, same, grade)

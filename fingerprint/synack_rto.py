@@ -25,7 +25,7 @@ from typing import NamedTuple
 from configtron.fingerprint.halfopen import HalfOpen, half_open
 from configtron.fingerprint.schedule import WHEEL, Schedule, copies, schedule_of, spans, whole
 from configtron.fingerprint.stream import DUPLICATE_GAP_S
-from configtron.fingerprint.verdict import AGREE_B, count_grade, no, over, seen, yes
+from configtron.fingerprint.verdict import AGREE_B, as_number, count_grade, no, over, seen, shared, yes
 from configtron.model.nouns import Observation, Trace, Value
 
 PROBES = ("rto",)
@@ -54,12 +54,8 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     schedule = schedule_of(opening.gaps(trace.packets), opening.late)
     if opening.echo_rtt_s is not None:
         schedule, _ = whole(schedule, opening.arrival_s - opening.echo_rtt_s)
-    details: dict[str, Value] = {
-        "gaps": schedule.gaps,
-        "late": opening.late,
-        "arrival": round(opening.arrival_s, 6),
-        "missed": schedule.missed,
-    }
+    details: dict[str, Value] = {"gaps": schedule.gaps, "late": opening.late, "missed": schedule.missed}
+    details["arrival"] = round(opening.arrival_s, 6)
     if opening.echo_rtt_s is not None:
         details["rtt"] = round(opening.echo_rtt_s, 6)
     return (
@@ -128,8 +124,8 @@ def _count(schedule: Schedule, details: Mapping[str, Value], overdue: Sequence[f
     if schedule.kind not in ("exponential", "linear"):
         return len(schedule.gaps) + len(late) + lost
     # An echo that was held up shows more than a round trip; the first answer took one at least.
-    arrival_s = _number(details.get("arrival"))
-    rtt_s = min(_number(details.get("rtt", arrival_s)), arrival_s)
+    arrival_s = as_number(details.get("arrival"))
+    rtt_s = min(as_number(details.get("rtt", arrival_s)), arrival_s)
     passed_s = sum(schedule.gaps) + arrival_s - rtt_s
     return copies(schedule.first_s, schedule.kind, passed_s, late) + lost
 
@@ -218,12 +214,12 @@ def across_retries(trials: Mapping[str, Sequence[Observation]]) -> Observation |
         if len({t.value for t in exact}) == 1:
             return None
         return over("synack_retries", every, None, "N", "", exact[0].method, reason=IRREGULAR, details=seen(exact))
-    counted = _counted(exact, _number(timer.value), trials)
+    counted = _counted(exact, as_number(timer.value), trials)
     if not counted:
         return None
     counts = [count for count, _ in counted]
     most = max(counts)
-    if any(t.grade == "L" and _number(t.value) > most for t in every):
+    if any(t.grade == "L" and as_number(t.value) > most for t in every):
         return None
     agreeing = counts.count(most)
     details = {**dict(counted[counts.index(most)][1].details), "agreeing": agreeing}
@@ -284,8 +280,7 @@ def across_end(trials: Mapping[str, Sequence[Observation]]) -> Observation | Non
         return None
     value = "reset" if any(t.value == "reset" for t in exact) else "silence"
     same = [t for t in exact if t.value == value]
-    details: dict[str, Value] = {"agreeing": len(same), **(seen(exact) if len(same) < len(exact) else {})}
-    return over("synack_end", every, value, count_grade(len(same)), "", same[0].method, details=details)
+    return shared(every, exact, same, count_grade(len(same)))
 
 
 def _trip(trial: Observation, trials: Mapping[str, Sequence[Observation]]) -> float | None:
@@ -316,7 +311,7 @@ def _trips(trials: Mapping[str, Sequence[Observation]]) -> list[float]:
 
 def _resolved(trial: Observation, rtt_s: float | None) -> _Run:
     gaps = _numbers(trial.detail("gaps"))
-    arrival_s = _number(trial.detail("arrival"))
+    arrival_s = as_number(trial.detail("arrival"))
     if rtt_s is not None and trial.detail("duplicates") and 0 < arrival_s - rtt_s < DUPLICATE_GAP_S:
         # The first answer was lost, and its duplicate heard: the timer began before that.
         gaps = (gaps[0] + arrival_s - rtt_s, *gaps[1:])
@@ -334,7 +329,3 @@ def _lost(run: _Run, first_s: float) -> bool:
 
 def _numbers(value: Value | None) -> tuple[float, ...]:
     return tuple(float(v) for v in value if isinstance(v, int | float)) if isinstance(value, tuple) else ()
-
-
-def _number(value: Value | None) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.synack_rto import shortest_trip
-from configtron.fingerprint.verdict import count_grade, no, over, seen, yes
+from configtron.fingerprint.verdict import count_grade, no, over, seen, shared, yes
 from configtron.fingerprint.window_proofs import SYNACK_LOST_S
 from configtron.model.nouns import ACK, OPT_FASTOPEN, RST, SYN, Observation, Trace, Value
 
@@ -69,10 +69,7 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     value = "yes" if "yes" in values else values[0]
     # A copy of a SYN-ACK has no cookie whatever the server hands out: it supports no "no".
     agreeing = [t for t in same if t.value == value]
-    details: dict[str, Value] = {**dict(same[0].details), "agreeing": len(agreeing)}
-    if len(agreeing) < len(exact):
-        details |= seen(exact)
-    return over("tfo", every, value, count_grade(len(agreeing)), "", agreeing[0].method, details=details)
+    return shared(every, exact, agreeing, count_grade(len(agreeing)))
 
 
 def _is_first(trial: Observation, trip_s: float | None) -> bool:

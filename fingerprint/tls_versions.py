@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from configtron.fingerprint.verdict import count_grade, no, over, yes
+from configtron.fingerprint.verdict import count_grade, ended, no, over, yes
 from configtron.model.nouns import Observation, Trace, Value
 
 PROBES = ("tls_versions",)
@@ -38,6 +38,8 @@ ALERTS = {
 }  # fmt: skip
 # Record types (RFC 8446 5.1), a handshake message's type, the extension that names the version from 1.3 on.
 ALERT, HANDSHAKE, SERVER_HELLO, SUPPORTED_VERSIONS = 21, 22, 2, 43
+# An answer that names no version still is a no, and not a loss.
+NO_LOSS = ("closed", "reset", "tls:alert-")
 # The one alert that speaks of versions.
 PROTOCOL_VERSION = 70
 
@@ -70,8 +72,7 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     if answer.alert >= 0:
         name = ALERTS.get(answer.alert, str(answer.alert))
         return (no("tls_versions", f"tls:alert-{name}", trace, details=details),)
-    ending = trace.ending if trace.ending not in ("", "done") else "closed"
-    return (no("tls_versions", ending, trace, details=details),)
+    return (no("tls_versions", ended(trace), trace, details=details),)
 
 
 def answer_of(data: bytes) -> HelloAnswer:
@@ -133,14 +134,11 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     if still_open := tuple(v for v in NAMES if not taken[v] and not refused[v]):
         grade, details["open"] = "L", still_open
         if not known:
-            return over("tls_versions", mine, None, "N", reason=_usual_reason(mine), details=details)
+            # Where old versions are refused by name, that says why no newer one is known.
+            reasons = [t.reason for t in mine if t.reason is not None] or ["tls:version"]
+            reason = Counter(reasons).most_common(1)[0][0]
+            return over("tls_versions", mine, None, "N", reason=reason, details=details)
     return over("tls_versions", mine, known, grade, "", "ServerHellos under falling limits", details=details)
-
-
-def _usual_reason(trials: Sequence[Observation]) -> str:
-    """Return the commonest reason; where old versions are refused by name, it says why no newer one is known."""
-    reasons = Counter(t.reason for t in trials if t.reason is not None).most_common(1)
-    return reasons[0][0] if reasons else "tls:version"
 
 
 def _counts(trials: Sequence[Observation]) -> tuple[Mapping[str, int], Mapping[str, int]]:
@@ -155,7 +153,7 @@ def _counts(trials: Sequence[Observation]) -> tuple[Mapping[str, int], Mapping[s
             chosen = str(trial.value[0]) if isinstance(trial.value, tuple) else ""
             if chosen in taken:
                 taken[chosen] += 1
-        elif trial.value == () or (answered and _refuses(trial.reason or "")):
+        elif trial.value == () or (answered and (trial.reason or "").startswith(NO_LOSS)):
             chosen = ""
         else:
             continue
@@ -163,8 +161,3 @@ def _counts(trials: Sequence[Observation]) -> tuple[Mapping[str, int], Mapping[s
             # Names of versions sort as the versions do.
             refused[version] += version > chosen
     return taken, refused
-
-
-def _refuses(reason: str) -> bool:
-    """Return whether an answer that names no version still is a no, and not a loss."""
-    return reason in ("closed", "reset") or reason.startswith("tls:alert-")

@@ -7,7 +7,7 @@ of several.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from configtron.model.nouns import Observation, Trace, Value
 
@@ -23,15 +23,9 @@ PASSING = frozenset(
 
 
 def yes(
-    knob: str,
-    value: Value,
-    trace: Trace,
-    unit: str = "",
-    method: str = "",
-    grade: str = "C",
-    evidence: tuple[int, ...] = (),
-    details: Mapping[str, Value] | None = None,
-) -> Observation:
+    knob: str, value: Value, trace: Trace, unit: str = "", method: str = "", grade: str = "C",
+    evidence: tuple[int, ...] = (), details: Mapping[str, Value] | None = None,
+) -> Observation:  # fmt: skip
     """Return a value read from one trace; grade C (exact, once) or L (a lower bound)."""
     frames = tuple(sorted(set(evidence)))
     return Observation(knob, value, None, unit, method, grade, trace.id, frames, (), canonical(details or {}))
@@ -42,6 +36,13 @@ def no(
 ) -> Observation:
     """Return an observation without a value, and the reason."""
     return Observation(knob, None, reason, unit, method, "N", trace.id, (), (), canonical(details or {}))
+
+
+def ended(trace: Trace) -> str:
+    """Return the reason why nothing more came."""
+    if trace.session is not None and trace.session.error:
+        return trace.session.error
+    return trace.ending if trace.ending not in ("", "done") else "closed"
 
 
 def canonical(details: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:
@@ -61,19 +62,30 @@ def settled(
 
 
 def over(
-    knob: str,
-    trials: Sequence[Observation],
-    value: Value | None,
-    grade: str,
-    unit: str = "",
-    method: str = "",
-    reason: str = "",
-    details: Mapping[str, Value] | None = None,
-) -> Observation:
+    knob: str, trials: Sequence[Observation], value: Value | None, grade: str, unit: str = "", method: str = "",
+    reason: str = "", details: Mapping[str, Value] | None = None,
+) -> Observation:  # fmt: skip
     """Return a verdict that several trials show together and no single one: a value, or (None, grade N) the reason."""
     return Observation(
         knob, value, reason or None, unit, method, grade, "", (), tuple(trials), canonical(details or {})
     )
+
+
+def by_knob(trials: Iterable[Observation]) -> dict[str, list[Observation]]:
+    """Return readings by knob, in the order in which each knob came first."""
+    found: dict[str, list[Observation]] = {}
+    for trial in trials:
+        found.setdefault(trial.knob, []).append(trial)
+    return found
+
+
+def shared(
+    every: Sequence[Observation], exact: Sequence[Observation], same: Sequence[Observation], grade: str
+) -> Observation:
+    """Return the verdict that some of the exact readings share, with the details of the first of them."""
+    first, differ = same[0], seen(exact) if len(same) < len(exact) else {}
+    details = {**dict(first.details), "agreeing": len(same), **differ}
+    return over(first.knob, every, first.value, grade, first.unit, first.method, details=details)
 
 
 def seen(trials: Sequence[Observation]) -> dict[str, Value]:
@@ -88,4 +100,9 @@ def count_grade(agreeing: int) -> str:
 
 def number(observation: Observation) -> float:
     """Return the value as a number; 0 for a value that is none."""
-    return float(observation.value) if isinstance(observation.value, int | float) else 0.0
+    return as_number(observation.value)
+
+
+def as_number(value: Value | None) -> float:
+    """Return a value, or a detail, as a number; 0 for one that is none."""
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -18,6 +18,7 @@ from configtron.fingerprint.window_proofs import (
     EXACT,
     WindowEvidence,
     cut_into_full,
+    fresh_data,
     judged,
     may_hide_a_probe,
     segment_limit,
@@ -76,7 +77,8 @@ def _evidence(
     largest = offered if mss <= offered else max(mss, LARGEST)
     edge = flight.edge if flight.lone is None else flight.lone.segment.seq
     holes = (*flight.holes(), *([edge - flight.edge] if edge > flight.edge else []))
-    return WindowEvidence(trace, opening, held, start, base, initial, offered, mss, largest, edge, holes)
+    fresh = fresh_data(packets, held)
+    return WindowEvidence(trace, opening, held, start, base, initial, offered, mss, largest, edge, holes, fresh)
 
 
 def _segments(evidence: WindowEvidence, lost: int) -> int:

@@ -39,6 +39,9 @@ IDLE_MIN_S, IDLE_RTTS = 0.18, 1.8
 # Data that fills a gap within this share of a round trip after the segment that overtook it was no repeat. After a
 # repair the window is that of a loss, half or less (RFC 5681 3.2), and so only a bound.
 OVERTAKEN_RTTS = 0.5
+# Once its oldest segment has been under way for so long, Linux waits for the ACK before it sends the last segment that
+# the window has room for (tcp_tso_should_defer).
+DEFER_RTTS = 0.5
 # A tail loss probe comes after two round trips (tcp_schedule_loss_probe), here a twentieth less or an eighth and two
 # ticks of a 100 Hz kernel more. After a single segment it waits for a late acknowledgement too, and so comes when the
 # retransmission timer would: a round trip and at least 0.2 s or two round trips more.
@@ -67,6 +70,7 @@ class WindowEvidence:
     initial       nothing was acknowledged before, so the effect of a repeated SYN-ACK on the window matters
     offered       the MSS that we offered; mss: the size of a full segment; largest: no segment can be larger than that
     edge          the end of the flight, with the bytes of its tail that were lost
+    fresh         what came after our ACK
     holes         lengths of the gaps in the flight; uneven_holes: one is no multiple of a full segment
     """
 
@@ -81,6 +85,7 @@ class WindowEvidence:
     largest: int
     edge: int
     holes: tuple[int, ...]
+    fresh: FreshData
 
     @property
     def packets(self) -> Sequence[Packet]:
@@ -116,80 +121,56 @@ class WindowEvidence:
     @property
     def retried(self) -> bool:
         """Return whether the handshake was repeated, so that the server may have begun with another window."""
-        opening, repeats = self.opening, self.opening.repeats(self.packets)
-        return self.initial and (bool(repeats) or len(opening.syns) > 1 or _synack_was_lost(self.flight, opening))
+        opening, repeats, flight = self.opening, self.opening.repeats(self.packets), self.flight
+        # The handshake took so much longer than the path that we heard the SYN-ACK's second copy.
+        lost = opening.rtt_s is not None and flight.sampled and opening.rtt_s - self.rtt_s > SYNACK_LOST_S
+        return self.initial and (bool(repeats) or len(opening.syns) > 1 or lost)
 
 
 class FreshData(NamedTuple):
     """The first packet that shows why the flight ended: fresh data, a FIN, or anything fresh at a wrong time.
 
-    prompt     it came a round trip after an ACK of ours
+    came       there is one
+    prompt     it came a round trip after an ACK of ours, if it did
     follows    it carries data, and nothing between the flight and it is missing
     acked_s    from the flight's last packet to our first ACK (s)
     """
 
-    prompt: bool
-    follows: bool
-    acked_s: float
+    came: bool = False
+    prompt: bool = True
+    follows: bool = False
+    acked_s: float = math.inf
 
 
-def fresh_data(evidence: WindowEvidence) -> FreshData | None:
-    """Return the data after our ACK that show why the flight ended; None without any."""
-    flight, rtt_s = evidence.flight, evidence.flight.rtt_s
+def fresh_data(packets: Sequence[Packet], held: WithheldFlight) -> FreshData:
+    """Return the data after our ACK that show why the flight ended."""
+    flight, rtt_s = held.flight, held.flight.rtt_s
     acks: list[float] = []
-    for packet in evidence.packets[evidence.held.at :]:
+    for packet in packets[held.at :]:
         if packet.way == "out" and packet.segment.ack >= flight.end:
             acks.append(packet.at)
         if packet.way == "out" or not acks or rtt_s is None or packet.segment.end <= flight.end:
             continue
         prompt = any(_prompt(packet.at - at, rtt_s) for at in acks)
         # A probe has shown the edge, whatever is lost behind it; without one, a gap there may be the flight's own tail.
-        follows = packet.segment.length > 0 and (packet.segment.seq <= flight.end or evidence.held.stop == "edge")
+        follows = packet.segment.length > 0 and (packet.segment.seq <= flight.end or held.stop == "edge")
         if not prompt or follows or packet.segment.flags & FIN:
-            return FreshData(prompt, follows, acks[0] - flight.last_at)
-    return None
+            return FreshData(True, prompt, follows, acks[0] - flight.last_at)
+    return FreshData()
 
 
-def _response_ended(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
+def _response_ended(evidence: WindowEvidence) -> bool:
     """Return whether the response ended with the flight."""
     return evidence.held.stop == "rst" or evidence.flight.fin_at_seq is not None
 
 
-def _server_paced(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
-    """Return whether the server sent on by itself, not because of our ACK."""
-    return fresh is not None and not fresh.prompt
-
-
-def _probed(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
-    """Return whether a tail loss probe showed the edge, and our ACK brought fresh data."""
-    return fresh is not None and fresh.follows and evidence.held.stop == "edge"
-
-
-def _before_timer(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
+def _before_timer(evidence: WindowEvidence) -> bool:
     """Return whether our ACK left before any timer of the server could fire, and brought fresh data.
 
     A server with more to send and room in its window would have sent it: the window was full.
     """
-    in_time = fresh is not None and fresh.acked_s < max(TIMER_MIN_S, TIMER_RTTS * evidence.rtt_s)
-    return fresh is not None and fresh.follows and in_time and evidence.held.stop == "quiet"
-
-
-def _after_timer(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
-    """Return whether fresh data came, after a timer of the server may have fired.
-
-    After a timeout the window is one segment, and data written meanwhile waits for our ACK as well.
-    """
-    return fresh is not None and fresh.follows
-
-
-def _exact_fit(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
-    """Return whether our ACK brought the end of the response, and no data."""
-    return fresh is not None
-
-
-def _unverified(evidence: WindowEvidence, fresh: FreshData | None) -> bool:
-    """Nothing fresh followed our ACK."""
-    return True
+    in_time = evidence.fresh.acked_s < max(TIMER_MIN_S, TIMER_RTTS * evidence.rtt_s)
+    return evidence.fresh.follows and in_time and evidence.held.stop == "quiet"
 
 
 def _no_round_trip(evidence: WindowEvidence) -> bool:
@@ -244,19 +225,17 @@ def _uneven(evidence: WindowEvidence) -> bool:
     return may_hide_a_probe(evidence) or (evidence.held.stop == "edge" and evidence.flight.paused)
 
 
+def _held_back(evidence: WindowEvidence) -> bool:
+    """Return whether the server may have held back a segment that the window had room for: behind a head in pieces."""
+    flight = evidence.flight
+    pieces = sum(size < evidence.mss for size in flight.sizes()[:-1])
+    slow = flight.last_at - (flight.began_at or 0.0) > DEFER_RTTS * evidence.rtt_s
+    return slow and pieces > 1 and evidence.held.stop != "rto"
+
+
 def _holes_in_small_writes(evidence: WindowEvidence) -> bool:
     """Return whether the number of lost segments is not certain."""
     return evidence.uneven_holes or evidence.whole > evidence.mss
-
-
-def _short_end(evidence: WindowEvidence) -> bool:
-    """Return whether a short write, and not the window, may have ended the flight."""
-    return not cut_into_full(evidence)
-
-
-def _short_capture(evidence: WindowEvidence) -> bool:
-    """Return the same of a stranger's connection, whose segments no trial at another size confirms."""
-    return evidence.captured and not cut_into_full(evidence)
 
 
 def _came_as_a_probe(evidence: WindowEvidence) -> bool:
@@ -303,11 +282,6 @@ def _client_spoke(evidence: WindowEvidence) -> bool:
     return bool(heard) and max(ours, default=0) > max(heard)
 
 
-def _synack_was_lost(flight: Flight, opening: Handshake) -> bool:
-    """Return whether the handshake took so much longer than the path that we heard the SYN-ACK's second copy."""
-    return opening.rtt_s is not None and flight.sampled and opening.rtt_s - (flight.rtt_s or 0.0) > SYNACK_LOST_S
-
-
 def cut_into_full(evidence: WindowEvidence) -> bool:
     """Return whether the flight ended, and fresh data came, in full segments: the window and no short write ended it.
 
@@ -336,17 +310,11 @@ def cut_into_full(evidence: WindowEvidence) -> bool:
         if flight.lone is not None and flight.sizes()[-1] % full and not _came_as_a_probe(evidence):
             continue
         span = sum(sizes) + sum(flight.holes())
-        counted = not evidence.captured or math.ceil(span / full) == len(_pieces(held, full))
+        lost = sum(math.ceil(hole / full) for hole in flight.holes())
+        counted = not evidence.captured or math.ceil(span / full) == len(sizes) + lost
         if not any(size % full for size in sizes) or (silent and counted):
             return True
     return False
-
-
-def _pieces(held: WithheldFlight, full: int) -> list[int]:
-    """Return the bytes of each segment of the flight, with the lone segment after it and the lost ones."""
-    lone = held.flight.lone
-    heard = [*held.flight.sizes(), *([] if lone is None else [lone.segment.length])]
-    return [*heard, *(full for hole in held.flight.holes() for _ in range(math.ceil(hole / full)))]
 
 
 def segment_limit(packets: Sequence[Packet], opening: Handshake) -> int:
@@ -379,17 +347,8 @@ SHORT_END = "short-end"
 EXACT, SUPPORT, BOUND = "exact", "support", "bound"
 
 
-class WindowProof(NamedTuple):
-    """A row of `PROOFS`: the way in which a conversation ended."""
-
-    name: str
-    holds: Callable[[WindowEvidence, FreshData | None], bool]
-    effect: str
-    again: bool
-
-
-class WindowDoubt(NamedTuple):
-    """A row of `DOUBTS`: why a proof may not show the initial, or the whole, window."""
+class WindowTest(NamedTuple):
+    """A row of `PROOFS`: how a conversation ended; or of `DOUBTS`: why a proof may not show the whole window."""
 
     name: str
     holds: Callable[[WindowEvidence], bool]
@@ -399,24 +358,31 @@ class WindowDoubt(NamedTuple):
 
 # In order of precedence; the last one always holds.
 PROOFS = (
-    WindowProof("response-ended", _response_ended, BOUND, again=False),
-    WindowProof("server-paced", _server_paced, BOUND, again=True),
-    WindowProof("edge", _probed, EXACT, again=False),
-    WindowProof("before-timer", _before_timer, EXACT, again=False),
-    WindowProof("after-timer", _after_timer, SUPPORT, again=True),
-    WindowProof("exact-fit", _exact_fit, BOUND, again=False),
-    WindowProof("unverified", _unverified, BOUND, again=True),
+    WindowTest("response-ended", _response_ended, BOUND, again=False),
+    # The server sent on by itself, not because of our ACK.
+    WindowTest("server-paced", lambda one: not one.fresh.prompt, BOUND, again=True),
+    # A tail loss probe showed the edge, and our ACK brought fresh data.
+    WindowTest("edge", lambda one: one.fresh.follows and one.held.stop == "edge", EXACT, again=False),
+    WindowTest("before-timer", _before_timer, EXACT, again=False),
+    # After a timeout the window is one segment, and data written meanwhile waits for our ACK as well.
+    WindowTest("after-timer", lambda one: one.fresh.follows, SUPPORT, again=True),
+    # Our ACK brought the end of the response, and no data.
+    WindowTest("exact-fit", lambda one: one.fresh.came, BOUND, again=False),
+    WindowTest("unverified", lambda one: True, BOUND, again=True),
 )
 DOUBTS = (
-    WindowDoubt("no-round-trip", _no_round_trip, SUPPORT, again=True),
-    WindowDoubt("after-idle", _was_idle, SUPPORT, again=True),
-    WindowDoubt("after-loss", _was_repaired, SUPPORT, again=True),
-    WindowDoubt("window-limited", _window_limited, BOUND, again=False),
-    WindowDoubt("uneven", _uneven, BOUND, again=True),
-    WindowDoubt("holes-in-small-writes", _holes_in_small_writes, BOUND, again=True),
-    WindowDoubt("client-data", _client_spoke, BOUND, again=False),
-    WindowDoubt("short-segment", _short_capture, BOUND, again=False),
-    WindowDoubt(SHORT_END, _short_end, SUPPORT, again=True),
+    WindowTest("no-round-trip", _no_round_trip, SUPPORT, again=True),
+    WindowTest("after-idle", _was_idle, SUPPORT, again=True),
+    WindowTest("after-loss", _was_repaired, SUPPORT, again=True),
+    WindowTest("window-limited", _window_limited, BOUND, again=False),
+    WindowTest("uneven", _uneven, BOUND, again=True),
+    WindowTest("holes-in-small-writes", _holes_in_small_writes, BOUND, again=True),
+    WindowTest("client-data", _client_spoke, BOUND, again=False),
+    # The same as the last, of a stranger's connection, whose segments no trial at another size confirms.
+    WindowTest("short-segment", lambda one: one.captured and not cut_into_full(one), BOUND, again=False),
+    # A short write, and not the window, may have ended the flight.
+    WindowTest(SHORT_END, lambda one: not cut_into_full(one), SUPPORT, again=True),
+    WindowTest("held-back", _held_back, SUPPORT, again=True),
 )
 # Bounds that may support an exact run of the same number, and bounds that another trial may better.
 SUPPORTS = frozenset(row.name for row in (*PROOFS, *DOUBTS) if row.effect == SUPPORT)
@@ -425,8 +391,7 @@ BETTERED = frozenset(row.name for row in (*PROOFS, *DOUBTS) if row.again)
 
 def judged(evidence: WindowEvidence) -> tuple[str, str]:
     """Return (name, effect) of the row that decides: the first doubt of a proof that shows the window, or the proof."""
-    fresh = fresh_data(evidence)
-    proof = next(row for row in PROOFS if row.holds(evidence, fresh))
+    proof = next(row for row in PROOFS if row.holds(evidence))
     if proof.effect == BOUND:
         return proof.name, proof.effect
     doubt = next((row for row in DOUBTS if row.holds(evidence)), proof)

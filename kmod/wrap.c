@@ -29,7 +29,8 @@
  * slow_start_after_idle is a sysctl of the namespace, read by the core where no hook is. But the
  * core calls the congestion control before it cuts the window (CWND_RESTART) and when the first
  * segment after idle leaves (TX_START): what was saved at the one is put back at the other. The
- * first segments leave under the cut window, the rest at once.
+ * first segments leave under the cut window, the rest at once. Linux 7.1 and later have a callback
+ * of its own for TX_START; that was compiled, not run.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -263,6 +264,19 @@ static void ct_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 	}
 }
 
+#ifdef CT_HAS_TX_START
+static void ct_cwnd_event_tx_start(struct sock *sk)
+{
+	const struct ct_version *version = ct_version_of(sk);
+	struct ct_saved *saved = &ct_room(sk)->saved;
+
+	if (version->real->ops->cwnd_event_tx_start)
+		version->real->ops->cwnd_event_tx_start(sk);
+	if (ct_minds_idle(version->real, &version->set) && saved->cwnd)
+		ct_restart(sk, &version->set, saved);
+}
+#endif
+
 /*
  * Makes a copy of a congestion control's operations ours. TCP calls init() of the dispatcher
  * only.
@@ -276,6 +290,10 @@ static void ct_wrap(struct tcp_congestion_ops *ops, const struct ct_real *real,
 	ops->release = ct_release;
 	if (ct_minds_idle(real, set) || ct_has_room(real))
 		ops->cwnd_event = ct_cwnd_event;
+#ifdef CT_HAS_TX_START
+	if (ct_minds_idle(real, set))
+		ops->cwnd_event_tx_start = ct_cwnd_event_tx_start;
+#endif
 	if (ct_has_room(real))
 		ct_resume_wrap(ops, set);
 }

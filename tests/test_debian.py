@@ -25,11 +25,9 @@ ln -sf ../init.d/procps "$ROOT/etc/rcS.d/S01procps"
 exit ${APT_CODE:-0}
 """
 STUBS = {
-    "apt-get": APT,
-    "apt-cache": "#!/bin/sh\necho '  Candidate: 1.0'\n",
-    "dpkg-query": "#!/bin/sh\nexit 1\n",
+    "apt-get": APT, "apt-cache": "#!/bin/sh\necho '  Candidate: 1.0'\n", "dpkg-query": "#!/bin/sh\nexit 1\n",
     "id": "#!/bin/sh\necho 0\n",
-}
+}  # fmt: skip
 
 
 @pytest.fixture

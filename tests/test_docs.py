@@ -186,11 +186,8 @@ def of_a_connection() -> set[str]:
     verdicts = {f"{knob}{suffix}" for knob in connection_rows.SHOWN_KNOBS for suffix in ("", "_grade", "_reason")}
     documented = set(connection_rows.columns()) - verdicts
     return {re.sub("^(client|server)_(?!name)", "", name) for name in documented} | {
-        "merged",
-        "incomplete",
-        "clock",
-        "out_of_order",
-    }
+        "merged", "incomplete", "clock", "out_of_order",
+    }  # fmt: skip
 
 
 def counts() -> set[str]:
@@ -205,12 +202,10 @@ def counts() -> set[str]:
 @pytest.mark.parametrize(
     ("heading", "names"),
     [
-        ("Connections", of_a_connection()),
-        ("Contexts", {*contexts_columns.ABOUT, *contexts_columns.CONTEXT}),
-        ("Outcomes", {*BY_NAME, *NAMES}),
-        ("Counts", counts()),
+        ("Connections", of_a_connection()), ("Contexts", {*contexts_columns.ABOUT, *contexts_columns.CONTEXT}),
+        ("Outcomes", {*BY_NAME, *NAMES}), ("Counts", counts()),
     ],
-)
+)  # fmt: skip
 def test_every_field_is_explained(heading: str, names: set[str]) -> None:
     (part,) = [part for part in FINGERPRINT.split("\n## ") if part.startswith(heading + "\n")]
     assert set(re.findall(r"^\| `([\w-]+)` \| ", part, re.M)) == names

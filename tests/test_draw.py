@@ -197,19 +197,13 @@ def test_shares_are_rounded_by_largest_remainders(shares: list[float]) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: Mix((), ()),
-        lambda: Mix(("a",) * 9, (1,) * 9),
-        lambda: Mix(("a", "b"), (PARTS, 0)),
-        lambda: Mix(("a", "b"), (1, 1)),
-        lambda: Mix.of([("a", -1.0), ("b", 2.0)]),
-        lambda: Mix.of([("a", float("nan"))]),
-        lambda: Key.of(b"short"),
-        lambda: Plan(PUBLISHED, HELD_EPOCH, 0),
-        lambda: Plan(PUBLISHED, 1, 0, PARTS + 1),
-        lambda: Plan(PUBLISHED, 1, 0, bands=((20, "a"), (10, "b"))),
+        lambda: Mix((), ()), lambda: Mix(("a",) * 9, (1,) * 9), lambda: Mix(("a", "b"), (PARTS, 0)),
+        lambda: Mix(("a", "b"), (1, 1)), lambda: Mix.of([("a", -1.0), ("b", 2.0)]),
+        lambda: Mix.of([("a", float("nan"))]), lambda: Key.of(b"short"), lambda: Plan(PUBLISHED, HELD_EPOCH, 0),
+        lambda: Plan(PUBLISHED, 1, 0, PARTS + 1), lambda: Plan(PUBLISHED, 1, 0, bands=((20, "a"), (10, "b"))),
         lambda: Plan(PUBLISHED, 1, 0, bands=tuple((i + 1, "a") for i in range(BANDS + 1))),
     ],
-)
+)  # fmt: skip
 def test_bad_input(wrong: object) -> None:
     with pytest.raises(BadInput):
         wrong()  # type: ignore[operator]

@@ -116,17 +116,6 @@ def test_every_trouble_of_the_lab_has_a_folder() -> None:
     assert missing == {"mixed-abroad"}
 
 
-def test_traps_that_are_known_are_in_there() -> None:
-    """Probes of the tail, linear timers, two machines: the recordings hold what readers stumble over."""
-    given = [form["observations"] for form in observed(RECIPES["icw/10"])]
-    readings = [one for forms in given for one in (forms.values() if isinstance(forms, dict) else forms)]
-    assert "tail-loss-probe edge" in {reading["method"] for reading in readings}
-    for name, knob, value in (
-        ("trouble/synack-linear", "synack_backoff", "linear"), ("trouble/stack-split", "stack", "split"),
-    ):  # fmt: skip
-        assert observed(RECIPES[name])[-1]["observations"][knob]["value"] == value
-
-
 # That all of this can fail.
 
 

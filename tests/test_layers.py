@@ -111,20 +111,6 @@ def test_the_law_can_be_broken(module: str, broken: list[str]) -> None:
     assert [source for source in broken if not offences(f"configtron.{module}", source)] == []
 
 
-@pytest.mark.parametrize(
-    ("module", "source"),
-    [
-        ("probe.icw", "import math\nfrom configtron.fingerprint import __doc__"),
-        ("probe.wire", "import socket, time\nfrom configtron.linux.netns import inside"),
-        ("service.lease", "import configtron.db, configtron.tune.drivers"),
-        ("cli", "import configtron.service, configtron.lab, configtron.probe.wire"),
-        ("cli.replay.study", "import configtron.studies"),
-    ],
-)
-def test_the_law_lets_the_lawful_pass(module: str, source: str) -> None:
-    assert offences(f"configtron.{module}", source) == []
-
-
 # What stands beside the product: folder, and what it may import. One file of tests judges the judges of benchmarks.
 JUDGES = "test_judges.py"
 OUTSIDE = {"tests": ("configtron", "tests"), "benchmarks": ("configtron", "tests.support", "benchmarks")}
@@ -144,31 +130,8 @@ def test_tests_and_benchmarks_never_import_each_other() -> None:
     assert {str(file): found for folder, file in files if (found := strangers(folder, file.read_text()))} == {}
 
 
-@pytest.mark.parametrize(
-    ("folder", "source", "found"),
-    [
-        ("tests", "from benchmarks.tune import verdict", ["benchmarks.tune", "benchmarks.tune.verdict"]),
-        ("benchmarks", "import tests.lab.test_world", ["tests.lab.test_world"]),
-        ("docs", "from tests import test_clock", ["tests.test_clock"]),
-        ("", "def f():\n    import tests.support.worlds", ["tests.support.worlds"]),
-        ("benchmarks", "from tests.support.worlds import clients\nimport configtron.db", []),
-    ],
-)
-def test_an_import_between_tests_and_benchmarks_is_seen(folder: str, source: str, found: list[str]) -> None:
-    assert strangers(folder, source) == found
-
-
-# Test files that lend a name to other test files; move the name to tests/support and take the file off. The list never
-# grows.
-LENDERS = frozenset(
-    """
-    cli.learn.test_import_logs cli.test_learn_measure fingerprint.capture.test_reading
-    fingerprint.passive.test_foreign fingerprint.passive.test_fuzz lab.test_campaign lab.test_world
-    lab.testbed.test_kept_connections lab.testbed.test_measure lab.testbed.test_pages lab.testbed.test_realism
-    learner.test_damage learner.test_initial_classes learner.test_logged learner.test_relevance
-    report.page.test_markup test_clock test_packaging test_reasons tune.test_ebpf tune.test_route_table
-  """.split()
-)
+# Test files that lend a name to other test files: move the name to tests/support, and lower this.
+MOST_LENDERS = 20
 
 
 def test_what_tests_share_is_in_support() -> None:
@@ -178,7 +141,7 @@ def test_what_tests_share_is_in_support() -> None:
     every = (ROOT / "tests").rglob("*.py")
     known = {".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files if file.name.startswith("test_")}
     lent = {name for file in every for name in imports(file.read_text()) if name in known}
-    assert sorted(name.removeprefix("tests.") for name in lent) == sorted(LENDERS)
+    assert len(lent) <= MOST_LENDERS, sorted(lent)
 
 
 def test_every_layer_is_inhabited() -> None:

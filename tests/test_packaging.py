@@ -62,11 +62,9 @@ def test_packages_are_the_folders() -> None:
 def test_the_version_is_one_everywhere() -> None:
     """`make version` copies it from the package to what is read without Python; the changelog begins with it."""
     copies = {
-        "setup.cfg": r"^src/configtron-(\S+) =",
-        "kmod/dkms.conf": r'^PACKAGE_VERSION="(.+)"',
-        "kmod/internal.h": r'CT_RELEASE "(.+)"',
-        "CHANGELOG.md": r"^## (\S+), ",
-    }
+        "setup.cfg": r"^src/configtron-(\S+) =", "kmod/dkms.conf": r'^PACKAGE_VERSION="(.+)"',
+        "kmod/internal.h": r'CT_RELEASE "(.+)"', "CHANGELOG.md": r"^## (\S+), ",
+    }  # fmt: skip
     found = {name: re.findall(pattern, (ROOT / name).read_text(), re.M)[0] for name, pattern in copies.items()}
     assert set(found.values()) == {configtron.__version__}, found
 

@@ -14,11 +14,9 @@ SAMPLES = [Sample(0, "news", n, "", 100.0 + n, 40.5, 60.25, 1000) for n in range
 FAILED = Sample(1, "news", 0, "timeout")
 STACKS = [Stack(0, (("initcwnd", "10"),)), Stack(1, (("initcwnd", "30"),)), Stack(2, (), "refused", "no vegas here")]
 LINES = [
-    samples.shard_line("hotcloud:1/50/0", {"delay": "25ms"}),
-    *map(samples.stack_line, STACKS),
-    *map(samples.sample_line, [*SAMPLES, FAILED]),
-    end_line(7, 12.5),
-]
+    samples.shard_line("hotcloud:1/50/0", {"delay": "25ms"}), *map(samples.stack_line, STACKS),
+    *map(samples.sample_line, [*SAMPLES, FAILED]), end_line(7, 12.5),
+]  # fmt: skip
 
 
 def test_a_shard_comes_back_as_it_was() -> None:
@@ -40,15 +38,11 @@ def test_every_cell_is_judged_the_unmeasured_too() -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (LINES[:-1], "half a shard"),
-        ([*LINES[:-2], LINES[-1]], "half a shard"),
-        (LINES[1:], "half a shard"),
-        ([*LINES[:2], LINES[2][:20]], "no shard's file"),
-        (["{}"], "no shard's file"),
-        (["[1]"], "no shard's file"),
+        (LINES[:-1], "half a shard"), ([*LINES[:-2], LINES[-1]], "half a shard"), (LINES[1:], "half a shard"),
+        ([*LINES[:2], LINES[2][:20]], "no shard's file"), (["{}"], "no shard's file"), (["[1]"], "no shard's file"),
         ([*LINES[:4], '{"kind":"load","walked":3}'], "no shard's file"),
     ],
-)
+)  # fmt: skip
 def test_half_a_shard_is_refused(lines: list[str], message: str) -> None:
     with pytest.raises(BadInput, match=message) as caught:
         filled_of(lines, "shard 3")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.changed import distances
-from tests.support.selection import recorded, table
 
 TESTS = """
 import pytest
@@ -53,23 +51,6 @@ def test_an_interrupted_session_goes_on_with_what_has_not_passed(tmp_path: Path,
     assert "1 passed, 1 skipped" in again and "not proven here: test_it.py::test_third: no such kernel" in again
     # the table counts each test once, as it ended last
     assert ["all", "3", "2", "1", "0"] in [line.split()[:5] for line in again.splitlines()]
-
-
-@pytest.mark.slow
-def test_what_failed_is_tried_once_more_and_nothing_else(tmp_path: Path) -> None:
-    words = ("--record", str(tmp_path / "record"))
-    session(tmp_path, *words)
-    assert "1 failed, 2 deselected" in session(tmp_path, *words, "--failed")
-    assert "1 passed, 2 deselected" in session(tmp_path, *words, "--failed", second="pass")
-    assert "3 deselected" in session(tmp_path, *words, "--failed", second="pass")
-
-
-def test_other_sources_are_another_record(tmp_path: Path) -> None:
-    file = tmp_path / "record"
-    row = {"test": "a.py::test", "outcome": "passed", "wall_s": 1.0, "cpu_s": 0.5}
-    file.write_text("".join(json.dumps(row | {"sources": name}) + "\n" for name in ("one", "two")))
-    assert [found["sources"] for found in recorded(file, "two")] == ["two"]
-    assert table(recorded(file, "two"))[1].split() == [".", "1", "1", "0", "0", "1", "0"]
 
 
 @pytest.mark.slow

@@ -92,7 +92,13 @@ PLACES = {
     "a walk over descriptors": (r"/proc/\{\w+\}/fd\b", "configtron/linux/proc.py"),
     "the Matern correlation": (r"np\.sqrt\(5", "learner/engines/posterior.py"),
     "Student's t": (r"\bstdtrit?\b|\bstudents?_t\b", "configtron/model/student.py"),
-    "a netlink socket": (r"socket\.AF_NETLINK", "configtron/linux/netlink.py"),
+    "a netlink socket": (r"socket\.AF_NETLINK\b", "configtron/linux/netlink.py"),
+    "netlink's message header": (r'Struct\("=IHHII"\)', "configtron/linux/netlink.py"),
+    "an inet_diag request": (r'"=BBBx ?I', "configtron/linux/sock_diag.py"),
+    "a receive filter": (r"HxxxxxxP", "configtron/linux/packet.py"),
+    "libbpf": (r"libbpf\.so", "configtron/linux/libbpf.py"),
+    "/proc/net/tcp": (r"thread-self/net/?[\"{]", "configtron/linux/proc.py"),
+    "pidfd_getfd": (r"\b438\b", "configtron/linux/proc.py"),
     "Linux's congestion controls": (r'"westwood"|"scalable"', "configtron/model/congestion.py"),
 }
 

@@ -99,18 +99,12 @@ def outside() -> Any:
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
-        ({"median_ms": np.array([{"a": 1}], dtype=object)}, "tensor"),
-        ({"median_ms": np.array("fast")}, "tensor"),
-        (cell("median_ms", 1e300), "tensor"),
-        (cell("median_ms", -1.0), "tensor"),
-        (cell("bandwidth_kbps", -5.0), "tensor"),
-        (cell("rtt_ms", np.inf), "tensor"),
-        (cell("loss", 1.5), "tensor"),
+        ({"median_ms": np.array([{"a": 1}], dtype=object)}, "tensor"), ({"median_ms": np.array("fast")}, "tensor"),
+        (cell("median_ms", 1e300), "tensor"), (cell("median_ms", -1.0), "tensor"),
+        (cell("bandwidth_kbps", -5.0), "tensor"), (cell("rtt_ms", np.inf), "tensor"), (cell("loss", 1.5), "tensor"),
         ({"configurations": np.zeros((0, 5), dtype=np.int64)}, "tensor"),
-        ({"configurations": outside()}, "outside its knob's list"),
-        (header(sites=["news", 3, "wiki"]), "tensor"),
-        (header(sites="abc"), "tensor"),
-        (header(source=None), "tensor"),
+        ({"configurations": outside()}, "outside its knob's list"), (header(sites=["news", 3, "wiki"]), "tensor"),
+        (header(sites="abc"), "tensor"), (header(source=None), "tensor"),
         (header(knobs=[{"name": "initcwnd", "values": [-3, 10]}]), "takes a number from 1"),
         (header(knobs=[{"name": 5, "values": [1]}]), "tensor"),
         (header(knobs=[{"name": "mine", "values": [[1]]}]), "tensor"),
@@ -119,7 +113,7 @@ def outside() -> Any:
         *(({"header": np.array(text)}, "no PLT-tensor") for text in ("[1, 2]", "5", '"x"', "null")),
         ({"loss": None}, "lacks loss"),
     ],
-)
+)  # fmt: skip
 def test_a_column_or_a_header_that_is_none_is_refused(columns: dict[str, object], says: str) -> None:
     file = io.BytesIO()
     np.savez(file, **{name: column for name, column in (HELD | columns).items() if column is not None})
@@ -131,19 +125,16 @@ def test_a_column_or_a_header_that_is_none_is_refused(columns: dict[str, object]
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"sites": ("one",)}, "its columns say"),
-        ({"repeats_ms": REPEATS[..., 0]}, "repeats are"),
-        ({"repeats_ms": REPEATS[:1]}, "repeats are"),
-        ({"median_ms": -small().median_ms}, "not positive"),
+        ({"sites": ("one",)}, "its columns say"), ({"repeats_ms": REPEATS[..., 0]}, "repeats are"),
+        ({"repeats_ms": REPEATS[:1]}, "repeats are"), ({"median_ms": -small().median_ms}, "not positive"),
         ({"characteristics": {"queue_ms": np.array([1.0])}}, "tensor:"),
         ({"characteristics": {"queue_ms": np.array([1.0, -1.0])}}, "tensor:"),
         ({"characteristics": {"delivery_share": np.array([1.0, 1.5])}}, "tensor:"),
         ({"characteristics": {"weather": np.array([1.0, 1.0])}}, "tensor:"),
-        ({"damage": np.zeros((1, 1, 1), np.float32)}, "tensor:"),
-        ({"weight": np.array([0.0, 0.0])}, "tensor:"),
+        ({"damage": np.zeros((1, 1, 1), np.float32)}, "tensor:"), ({"weight": np.array([0.0, 0.0])}, "tensor:"),
         ({"weight": np.array([1.0, np.nan])}, "tensor:"),
     ],
-)
+)  # fmt: skip
 def test_columns_that_do_not_fit_are_refused(wrong: dict[str, Any], says: str) -> None:
     with pytest.raises(BadInput, match=says):
         replace(small(), **wrong)

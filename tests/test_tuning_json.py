@@ -36,14 +36,10 @@ def test_places_come_back() -> None:
 @pytest.mark.parametrize(
     ("word", "value"),
     [
-        ("initcwnd=20", 20),
-        ("min_rto=0.02", 0.02),
-        ("tcp_congestion_control=bbr", "bbr"),
-        ("pacing=fq", "fq"),
-        ("tcp_autocorking=0", 0),
-        ("max_pacing_rate=1e6", 1_000_000),
+        ("initcwnd=20", 20), ("min_rto=0.02", 0.02), ("tcp_congestion_control=bbr", "bbr"), ("pacing=fq", "fq"),
+        ("tcp_autocorking=0", 0), ("max_pacing_rate=1e6", 1_000_000),
     ],
-)
+)  # fmt: skip
 def test_settings_as_typed(word: str, value: object) -> None:
     name, found = setting_of(word)
     assert (name, found) == (word.partition("=")[0], value) and type(found) is type(value)
@@ -52,18 +48,13 @@ def test_settings_as_typed(word: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("word", "says"),
     [
-        ("initcwnd", "KNOB=VALUE"),
-        ("initcwnd=", "KNOB=VALUE"),
-        ("icwnd=1", "no knob"),
-        ("initcwnd=ten", "a number of segments"),
-        ("initcwnd=2.5", "a whole number of segments"),
-        ("initcwnd=nan", "a number"),
-        ("initcwnd=inf", "a number"),
-        ("http_version=h2\nroute del default", "takes a name"),
-        ("tcp_congestion_control=reno;", "takes a name"),
+        ("initcwnd", "KNOB=VALUE"), ("initcwnd=", "KNOB=VALUE"), ("icwnd=1", "no knob"),
+        ("initcwnd=ten", "a number of segments"), ("initcwnd=2.5", "a whole number of segments"),
+        ("initcwnd=nan", "a number"), ("initcwnd=inf", "a number"),
+        ("http_version=h2\nroute del default", "takes a name"), ("tcp_congestion_control=reno;", "takes a name"),
         ("congestion_control=bbr", "did you mean tcp_congestion_control"),
     ],
-)
+)  # fmt: skip
 def test_settings_that_are_none(word: str, says: str) -> None:
     with pytest.raises(BadInput, match=says):
         setting_of(word)

@@ -126,12 +126,16 @@ class Answers:
     asked        how many clients' addresses the driver asked about, of how many prefixes
     differences  answers that differ from the applied rules
     unasked      settings that could lead clients elsewhere and that the kernel gives no answer about, one line each
+    connections  how many clients' open connections were looked at
+    note         why none was, for JSON Lines alone; "" if some were
     """
 
     asked: int = 0
     prefixes: int = 0
     differences: tuple[Difference, ...] = ()
     unasked: tuple[str, ...] = ()
+    connections: int = 0
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

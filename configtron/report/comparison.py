@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from configtron.fingerprint.diversity import bare, is_mixed, wilson
-from configtron.fingerprint.region_comparison import Operator, ParameterByRegion, RegionDifference, operators, parameter
+from configtron.fingerprint.diversity import RegionDifference, bare, is_mixed, wilson
+from configtron.fingerprint.region_comparison import Operator, ParameterByRegion, operators, parameter
 from configtron.model.nouns import Observation
 from configtron.report.target_results import TargetResult
 

@@ -7,6 +7,7 @@ A number that the capture does not show is left out (JSON), empty (CSV) or "-" (
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import TextIO
 
@@ -28,6 +29,8 @@ from configtron.report.target_results import TargetResult
 TABLE = ("frame", "client", "server", "s", "rtt\n[ms]", "icw\n[segments]", "kB", "loss", "rto/tlp/fast", "order",
          "tls", "alpn or http", "end")  # fmt: skip
 BALANCED = "load_balancing"
+# What a server's routes set by client (`initcwnd`).
+ROUTED = frozenset(("icw", "icw_tls"))
 SPARE = ("order", "tls", "frame", "s", "kB", "end", "alpn or http")
 
 
@@ -68,8 +71,8 @@ class Servers:
     """Observations by server, so that several connections make one verdict: three that agree are an A."""
 
     def __init__(self) -> None:
-        # Of each server, by what its client asked (`ConnectionReport.asked`).
-        self._seen: dict[tuple[str, int], dict[tuple[object, ...], list[Observation]]] = {}
+        # Of each server, by what its client asked (`ConnectionReport.asked`), and by the client's address.
+        self._seen: dict[tuple[str, int], dict[tuple[object, ...], dict[bytes, list[Observation]]]] = {}
         self._names: dict[tuple[str, int], str] = {}
 
     def take(self, connections: Iterable[ConnectionReport]) -> int:
@@ -77,7 +80,8 @@ class Servers:
         count = 0
         for one in connections:
             key = (one.target.address, one.target.port)
-            self._seen.setdefault(key, {}).setdefault(one.asked, []).extend(one.observations)
+            clients = self._seen.setdefault(key, {}).setdefault(one.asked, {})
+            clients.setdefault(one.client.address, []).extend(one.observations)
             asked = one.hellos[0]
             if asked is not None and asked.server_name:
                 self._names.setdefault(key, asked.server_name)
@@ -90,7 +94,7 @@ class Servers:
             host = self._names.get(key, key[0])
             target = Target(host, *key)
             site = _site(host, key[1])
-            every = tuple(chain.from_iterable(self._seen[key].values()))
+            every = tuple(chain.from_iterable(chain.from_iterable(c.values()) for c in self._seen[key].values()))
             verdicts = merge_all(every)
             if BALANCED in verdicts:
                 verdicts[BALANCED] = _balanced(verdicts[BALANCED], self._seen[key].values())
@@ -98,10 +102,20 @@ class Servers:
             yield TargetResult(site, Fingerprint(target, "capture", verdicts), (result,))
 
 
-def _balanced(every: Observation, alike: Iterable[list[Observation]]) -> Observation:
-    """Return the verdict of the connections that asked alike: other offers, Hosts and paths have other answers."""
-    verdicts = [one for some in alike if (one := merge_all(some).get(BALANCED)) is not None and one.value is not None]
+def _balanced(every: Observation, alike: Iterable[Mapping[bytes, list[Observation]]]) -> Observation:
+    """Return the verdict of the connections that asked alike: other offers, Hosts and paths have other answers.
+
+    alike   by client's address: what differs by the route alone is compared among connections of one client
+    """
+    verdicts = list[Observation]()
     unlike = over(BALANCED, every.trials, None, "N", reason="unclear:unlike-offers", details=dict(every.details))
+    for clients in alike:
+        found = [merge_all(tuple(chain.from_iterable(clients.values()))).get(BALANCED)]
+        differs = None if found[0] is None else found[0].detail("differs")
+        if isinstance(differs, tuple) and ROUTED.issuperset(differs):
+            found = [merge_all(some).get(BALANCED) for some in clients.values()]
+            unlike = replace(unlike, reason="unclear:few-connections")
+        verdicts += [one for one in found if one is not None and one.value is not None]
     return min(verdicts, key=lambda one: (one.value != "mixed", one.grade), default=unlike if every.value else every)
 
 

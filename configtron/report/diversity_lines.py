@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
-from configtron.fingerprint.diversity import Example, ValueShare
-from configtron.fingerprint.region_comparison import ParameterByRegion, RegionCounts, RegionDifference
+from configtron.fingerprint.diversity import RegionDifference, ValueShare
+from configtron.fingerprint.region_comparison import ParameterByRegion, RegionCounts
 from configtron.model.records import Json, canonical, value_form
 from configtron.report.comparison import RegionComparison
 from configtron.report.csv_columns import DIVERSITY_COLUMNS
@@ -53,7 +53,7 @@ def _rows(found: RegionComparison) -> Iterator[tuple[Json, ...]]:
             yield (*here, *counts, *bounds, *_example(one))
 
 
-def _example(one: Example | RegionDifference | None) -> tuple[str, str, str]:
+def _example(one: RegionDifference | None) -> tuple[str, str, str]:
     return (one.target, str(one.here), str(one.there)) if one else ("", "", "")
 
 

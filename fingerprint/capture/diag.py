@@ -10,7 +10,6 @@ Source     sock_diag(7)
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Self
 
 from configtron.fingerprint.tcp_info import Socket, socket_of
@@ -61,9 +60,7 @@ class Endings:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -60,12 +60,15 @@ def walk(words: memoryview, at: int, end: int) -> PacketWalk:
     return PacketWalk(packets, kinds, at * 4, "more")
 
 
-def words_of(data: bytearray, order: str) -> memoryview:
-    """Return a buffer as 32-bit words. It copies a buffer of the other byte order: call it once a buffer."""
-    size = len(data) // 4
+def words_of(data: bytearray, order: str, shift: int = 0) -> memoryview:
+    """Return the 32-bit words of a buffer at shift, shift + 4, ...
+
+    It copies a buffer of the other byte order: call it once a buffer.
+    """
+    size = (len(data) - shift) // 4
     if order == "<":
-        return memoryview(data)[: size * 4].cast("I")
-    return memoryview(np.frombuffer(data, ">u4", size).astype("=u4"))  # type: ignore[arg-type]
+        return memoryview(data)[shift : shift + size * 4].cast("I")
+    return memoryview(np.frombuffer(data, ">u4", size, shift).astype("=u4"))  # type: ignore[arg-type]
 
 
 def fields(

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from configtron.fingerprint.capture.packet_blocks import words_of
 from configtron.fingerprint.passive.columns import Column
 
 # Magic number as read little-endian -> (byte order, nanoseconds per unit of the fraction).
@@ -63,7 +64,7 @@ def walk(data: bytearray, at: int, end: int, order: str, *, part: int = PART_BYT
     parts, at = _walk_parts(data, [at, *_guess_begins(data, at, end, order, part)], end, order)
     found: list[int] = []
     add = found.append
-    views = [_words(data, shift, order) for shift in range(4)]  # a record may begin at any byte
+    views = [words_of(data, order, shift) for shift in range(4)]  # a record may begin at any byte
     last, broken = end - RECORD, False
     while at <= last:
         size = views[at & 3][(at >> 2) + 2]
@@ -123,14 +124,6 @@ def _guess_begins(data: bytearray, at: int, end: int, order: str, part: int) -> 
                 yield place
                 break
             place += 1
-
-
-def _words(data: bytearray, shift: int, order: str) -> memoryview:
-    """Return the 32-bit words at shift, shift + 4, ..."""
-    size = (len(data) - shift) // 4
-    if order == "<":
-        return memoryview(data)[shift : shift + size * 4].cast("I")
-    return memoryview(np.frombuffer(data, ">u4", size, shift).astype("=u4"))  # type: ignore[arg-type]
 
 
 def fields(

@@ -26,7 +26,6 @@ import select
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -179,9 +178,7 @@ class Ring:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

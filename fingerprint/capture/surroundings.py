@@ -184,15 +184,8 @@ class Surroundings:
         asn, region = self._places.of(address)
         device, why = self.log.of(address) if self.log is not None else ("", "no-log")
         missing = "not-listed" if len(self._places) else "no-file"
-        unknown: Unknown = tuple(
-            (name, reason)
-            for name, absent, reason in (
-                ("asn", asn is None, missing),
-                ("region", not region, missing),
-                ("device", not device, why),
-            )
-            if absent
-        )
+        absent = (("asn", missing, asn is None), ("region", missing, not region), ("device", why, not device))
+        unknown: Unknown = tuple((name, reason) for name, reason, lacks in absent if lacks)
         return AddressFacts(asn, region, device, unknown)
 
     def read(self) -> None:

@@ -70,30 +70,14 @@ def _decrypted(layers: dict[str, Any]) -> Iterator[tuple[Key, DecryptedMessage]]
                 yield (destination, source), DecryptedMessage(frame, "in", "", data)
 
 
-def _answers(node: Any) -> Iterator[tuple[str, str]]:
-    """Yield (handshake type, ALPN) anywhere below."""
+def _answers(node: Any, kind: str = "") -> Iterator[tuple[str, str]]:
+    """Yield (handshake type, ALPN) anywhere below. kind: the type of the handshake message that holds the node."""
     if isinstance(node, dict):
-        kind = node.get("tls.handshake.type")
-        if isinstance(kind, str):
-            for alpn in _named(node, "tls.handshake.extensions_alpn_str"):
-                yield kind, alpn
-            return
-        node = list(node.values())
-    if isinstance(node, list):
-        for part in node:
-            yield from _answers(part)
-
-
-def _named(node: Any, name: str) -> Iterator[str]:
-    if isinstance(node, dict):
-        for key, value in node.items():
-            if key == name:
-                yield from (str(one) for one in _all(value))
-            else:
-                yield from _named(value, name)
-    elif isinstance(node, list):
-        for part in node:
-            yield from _named(part, name)
+        stated = node.get("tls.handshake.type")
+        kind = stated if isinstance(stated, str) else kind
+        yield from ((kind, str(alpn)) for alpn in _all(node.get("tls.handshake.extensions_alpn_str")))
+    for part in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from _answers(part, kind)
 
 
 def frame_of(stream: Any) -> bytes:

@@ -39,7 +39,7 @@ class Connections(NamedTuple):
     begin      each connection's first row; `end` the row after its last
     client     which side of the pair is the client
     opened     by connection and way (0 client, 1 server): whether that side's SYN was seen
-    stepped    by connection: whether a clock was set back between two of its rows
+    stepped    by connection: whether a clock was set back between two of its rows, or it was answered before its SYN
     copies     frames that show a segment once more (`copies.py`) and are no rows; `copies_of`: their connections
     """
 
@@ -131,6 +131,7 @@ def connect(rows: Rows, ports: Column, steps: Sequence[int] = ()) -> Connections
     origins = [_origin(found, number) for number in (0, 1)]
     for number in (0, 1):
         _number(found, number, origins)
+    stepped |= opened[:, 0] & ((rows.flags[begin] & (SYN | ACK)) == SYN | ACK)
     return found
 
 
@@ -146,7 +147,13 @@ def _begins(rows: Rows) -> Column:
         crossed = (syns[1:] == syns[:-1] + 1) & (rows.side[syns[1:]] != rows.side[syns[:-1]])
         same = (rows.seq[syns[1:]] == rows.seq[syns[:-1]]) | crossed
         fresh[1:] = (rows.pair[syns[1:]] != rows.pair[syns[:-1]]) | ~same
-        begins[syns[fresh]] = True
+        # Clocks of two files differ: a SYN's answers may stand before it. That connection is `stepped`.
+        heads = np.flatnonzero((rows.flags & (SYN | RST)) == SYN)
+        answers = (rows.flags[heads] & ACK) != 0
+        opened = np.where(answers, rows.ack[heads] - np.uint32(1), rows.seq[heads])
+        other = (np.diff(opened.astype(np.int64), prepend=-1) != 0) | (np.diff(rows.pair[heads], prepend=-1) != 0)
+        earliest = heads[np.maximum.accumulate(np.where(other, np.arange(len(heads)), 0))]
+        begins[earliest[np.searchsorted(heads, syns[fresh])]] = True
     return begins
 
 
@@ -264,6 +271,13 @@ def leader(of: Column, index: Column, count: int) -> Column:
     """Return each connection's first of these rows; -1 if there is none."""
     found = np.full(count, -1, np.int64)
     found[of[index[::-1]]] = index[::-1]
+    return found
+
+
+def highest(of: Column, values: Column, count: int, missing: int) -> Column:
+    """Return each connection's largest value of these rows, and at least `missing`."""
+    found = np.full(count, missing, np.int64)
+    np.maximum.at(found, of, values)
     return found
 
 

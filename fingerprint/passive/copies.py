@@ -5,11 +5,13 @@ Question   Which frames show a segment that was captured already, and were not s
 Method     A capture on all interfaces (`any`), at a mirror of both directions, or on two VLANs of one router holds each
            packet more than once; networks double some as well. Such a frame has the same header, checksum and
            SACK blocks included, as one before it, however many frames lie between. It is a copy if
-             its IP number is the same as well, where the sender counts its packets by them, within 10 ms; or
+             its IP number is the same as well, where the sender counts its packets by them, within 180 ms, or at any
+             time if its stamp is the same; or
              it stands in another file, with the same such number or the same stamp, at any time; or else
              it carries data, SYN or FIN, comes within a millisecond, and the other side sent nothing meanwhile; or
              it is a plain ACK of that kind, in a connection that has copies of the other kinds; or
-             it carries data in such a connection, whatever passed meanwhile, within 10 ms if its stamp is the same.
+             it carries data in such a connection, whatever passed meanwhile, within 10 ms (a SYN: at any time) if its
+             stamp is the same.
 Reads as   rows that are left out before anything is counted, so that no loss and no repeat is claimed.
 Fails as   it is a retransmission: later copies, and repeats of a host whose packets share one IP number.
 Differs    from tshark, which calls them retransmissions, and has no round trip of a handshake that was doubled.
@@ -25,7 +27,9 @@ from configtron.model.nouns import FIN, SYN
 
 # A copy passes on the same machine or the next; a timer or three duplicate ACKs take longer on all but the shortest
 # paths, and then with another IP number, or (a clock of stamps ticks each ms) with a later stamp.
-NUMBERED_NS, PLAIN_NS = 10_000_000, 1_000_000
+STAMPED_NS, PLAIN_NS = 10_000_000, 1_000_000
+# Less than the shortest timer, so that those of a host that keeps the number of what it sends again can be read.
+NUMBERED_NS = 180_000_000
 ALIKE = ("side", "seq", "ack", "flags", "window", "length", "tsval", "tsecr", "ident", "check")
 # An odd number that spreads the bits of another; its multiples are cut to `HASH_BITS`: with a million rows, hardly
 # ever are two that differ equal, and then a copy between them is missed.
@@ -49,11 +53,11 @@ def copied(rows: Rows, of: Column) -> Column:
     soon = plain & (gap <= PLAIN_NS)
     alone = _alone(rows, found, earlier, later)
     stamped = (rows.bits[later] & STAMPED) != 0
-    sure = (apart & (numbered | stamped)) | (numbered & (gap >= 0) & (gap <= NUMBERED_NS))
+    sure = (apart & (numbered | stamped)) | (numbered & (stamped | (gap <= NUMBERED_NS)))
     sure |= soon & takes & (alone | syn)
     doubled = np.zeros(int(of[-1]) + 1, bool)
     doubled[of[later[sure]]] = True
-    sure |= doubled[of[later]] & takes & (soon | (plain & stamped & (gap <= NUMBERED_NS)))
+    sure |= doubled[of[later]] & takes & (soon | (plain & stamped & (syn | (gap <= STAMPED_NS))))
     found[later[sure]] = True
     found[later[soon & doubled[of[later]] & _alone(rows, found, earlier, later)]] = True
     return found

@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import STAMPED, Column
-from configtron.fingerprint.passive.connections import Connections, edges, running
+from configtron.fingerprint.passive.connections import Connections, edges, highest, leader, running
 from configtron.fingerprint.passive.retransmissions import Sent
 from configtron.model.nouns import FIN, RST, SYN
 
@@ -131,16 +131,22 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     heard = acked >= 0
     place = np.maximum(acked, 0)
     ack_at = np.where(heard, rows.at[place] if rows.size else 0, np.iinfo(np.int64).max // 2)
-    stamped = heard & ((rows.bits[place] & STAMPED) != 0) & _ticked(found, place) if rows.size else heard
+    ticked, stamp = _stamp_before(found, place) if rows.size else (heard, heard)
+    stamped = heard & ((rows.bits[place] & STAMPED) != 0) & ticked if rows.size else heard
     by_time = rows.at[row] < ack_at[of] + (EARLY * known.rtt_server[of]).astype(np.int64)
-    echo = (rows.tsecr[row] - rows.tsval[place[of]]).view(np.int32) if rows.size else by_time
-    flying = np.where(stamped[of] & ((rows.bits[row] & STAMPED) != 0), echo < 0, by_time)
     begin, after = edges(of, count)
+    # An echo between the two, but that of the stream's first byte, is of an ACK that was not captured.
+    limit = stamp[of]
+    if len(of):
+        opening = np.where(start[begin[of]] == 1, rows.tsecr[row[begin[of]]], limit)
+        limit = np.where((opening - limit).view(np.int32) > 0, opening, limit)
+    echo = (rows.tsecr[row] - limit).view(np.int32) if len(of) else by_time
+    flying = np.where(stamped[of] & ((rows.bits[row] & STAMPED) != 0), echo <= 0, by_time)
     pause = _pauses(found, row, of)
     late = np.maximum(known.rtt, 2 * TICK_NS)[of]
     probing = flying & (known.rtt[of] > 0) & (pause >= late)
     behind = rows.at[row] > ack_at[of]
-    pace = np.maximum(PAUSE_SHARE * known.rtt_server, PAUSE_TIMES * _most(np.where(behind, 0, pause), of, count))
+    pace = np.maximum(PAUSE_SHARE * known.rtt_server, PAUSE_TIMES * highest(of, np.where(behind, 0, pause), count, 0))
     probing |= flying & ~stamped[of] & behind & (pause >= np.maximum(pace, 1)[of])
     flying &= ~probing
     # Once anything came later, the flight is over.
@@ -152,7 +158,7 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     stop = stop - alone
     inside = np.arange(len(of)) < stop[of]
     fresh = inside & ~old
-    top = _most(np.where(inside, end, 0), of, count)
+    top = highest(of, np.where(inside, end, 0), count, 0)
     size = _sizes(known, rows.length[row].astype(np.int64), of, fresh)
     length = rows.length[row].astype(np.int64)
     missing = np.maximum(top - 1, 0) - np.bincount(of[fresh], length[fresh], count).astype(np.int64)
@@ -166,7 +172,7 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
         if _stays(found, marks, old, int(known.rtt[connection]), connection):
             proof[connection] = PROOFS.index("no-growth")
     # Only an ACK that let data out confirms a round trip that nothing else does.
-    heard_of = _most(np.where(inside & (rows.at[row] <= ack_at[of]), end, 0), of, count)
+    heard_of = highest(of, np.where(inside & (rows.at[row] <= ack_at[of]), end, 0), count, 0)
     unsure = ~stamped & ~known.sure & (proof != PROOFS.index("ack-clocked")) & (heard_of > 1)
     top = np.where(unsure, heard_of, top)
     segments = -(-np.maximum(top - 1, 0) // size.counted)
@@ -200,24 +206,19 @@ def _sizes(known: HandshakeFacts, length: Column, of: Column, fresh: Column) -> 
     client usually sends no more than it offers itself; a flight of multiples of that size shows it.
     """
     count = len(known.cap)
-    largest = _most(length, of, count)
+    largest = highest(of, length, count, 0)
     honoured = np.bincount(of[length == known.cap[of]], minlength=count) > 0
     merged = (largest > known.cap) & (~known.floor | honoured)
     raised = (largest > known.cap) & ~merged
     # A head that the server wrote by itself takes one segment of the window; if full ones follow it at once, no other
     # segment of the flight is short, and the sum of bytes is the same number of segments.
     others = fresh & ((np.diff(of, prepend=-1) == 0) | (np.bincount(of[fresh], minlength=count) < HEADED_LEAST)[of])
-    multiples = [_all(of, others, (length % size[of] == 0) & (length > 0), count) for size in (known.limit, known.cap)]
+    uneven = (others & ((length % size[of] != 0) | (length <= 0)) for size in (known.limit, known.cap))
+    multiples = [np.bincount(of[one], minlength=count) == 0 for one in uneven]
     # A frame with a size between the two offers is several segments only if other frames were merged as well.
     agreed = multiples[0] & ((largest <= known.limit) | merged)
     counted = np.where(agreed, known.limit, np.where(raised, largest, known.cap))
     return _Sizes(np.maximum(counted, 1), (agreed | multiples[1]) & ~raised, merged)
-
-
-def _all(of: Column, among: Column, holds: Column, count: int) -> Column:
-    """By connection: whether `holds` is true of all rows `among`."""
-    found: Column = np.bincount(of[among & ~holds], minlength=count) == 0
-    return found
 
 
 def _pauses(found: Connections, row: Column, of: Column) -> Column:
@@ -252,25 +253,18 @@ def _first_acks(found: Connections, row: Column, of: Column) -> Column:
     sent = running(found.seq[ours] + length[ours], found.of[ours])
     later[ours] &= found.seq[ours] >= sent
     rows = np.flatnonzero(~found.server & ((found.ack > 1) | later))
-    first = np.full(found.total, -1, np.int64)
-    first[found.of[rows[::-1]]] = rows[::-1]
-    return first
+    return leader(found.of, rows, found.total)
 
 
-def _ticked(found: Connections, ack: Column) -> Column:
-    """Return whether the client's clock had moved on when it sent that ACK: else its stamp distinguishes nothing."""
+def _stamp_before(found: Connections, ack: Column) -> tuple[Column, Column]:
+    """Return (whether the client's clock had moved on when it sent that ACK: else its stamp distinguishes nothing; its
+    latest stamp before, or the one before the ACK's)."""
     rows = found.rows
     earlier = np.flatnonzero(~found.server & (np.arange(len(found.of)) < ack[found.of]) & ((rows.bits & STAMPED) != 0))
     last = np.full(found.total, -1, np.int64)
     last[found.of[earlier]] = earlier
-    moved: Column = (last < 0) | (rows.tsval[np.maximum(last, 0)] != rows.tsval[ack])
-    return moved
-
-
-def _most(values: Column, of: Column, count: int) -> Column:
-    found = np.zeros(count, np.int64)
-    np.maximum.at(found, of, values)
-    return found
+    stamp = np.where(last < 0, rows.tsval[ack] - np.uint32(1), rows.tsval[np.maximum(last, 0)])
+    return stamp != rows.tsval[ack], stamp
 
 
 class _Marks(NamedTuple):

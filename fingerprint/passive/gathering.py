@@ -205,12 +205,9 @@ class Gathering:
                 part = np.maximum(found.seq[way.rows], found.ack[way.rows]) >> SPINE_SHIFT
                 spine[way.rows[1:][(part[1:] != part[:-1])]] = True
         keep = ~over[found.of] & (~long[found.of] | (place < OPENING) | (left <= TAIL) | spine)
+        added = {name: column for name, column in summary.columns.items() if CONNECTION_COLUMNS[name].join != "first"}
         for connection in np.flatnonzero(~over).tolist():
-            values = {
-                name: int(column[connection])
-                for name, column in summary.columns.items()
-                if CONNECTION_COLUMNS[name].join != "first"
-            }
+            values = {name: int(column[connection]) for name, column in added.items()}
             self._before[int(summary.columns["frame"][connection])] = values
         carried = rows.take(np.flatnonzero(keep))
         self._carried = carried.size

@@ -7,6 +7,8 @@ HTTP/1 heads or HTTP/2, with the segments that continue them. No other payload i
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from configtron.fingerprint.passive.columns import CUT, Column, Rows
@@ -24,13 +26,11 @@ OVERHEAD = 250
 FOLLOW_MOST = 40
 
 
-class KeptSegment:
+class KeptSegment(NamedTuple):
     """Options (of a SYN) and payload of one segment."""
 
-    __slots__ = ("options", "payload")
-
-    def __init__(self, options: bytes, payload: bytes) -> None:
-        self.options, self.payload = options, payload
+    options: bytes
+    payload: bytes
 
 
 class RecordRest:
@@ -84,7 +84,9 @@ def keep_heads(data: Column, rows: Rows, tcp_at: Column, size: Column, room: Col
         heads.keep(int(rows.frame[row]), b"", payload)
         left = missing(payload)
         if left > 0 and int(held[row]) == int(rows.length[row]):
-            heads.wanted[_way(rows, row)] = RecordRest(int(rows.seq[row]) + len(payload) & 0xFFFFFFFF, left)
+            heads.wanted[int(rows.pair[row]) * 2 + int(rows.side[row])] = RecordRest(
+                int(rows.seq[row]) + len(payload) & 0xFFFFFFFF, left
+            )
     if heads.wanted:
         _follow(data, rows, begin, held, heads)
 
@@ -104,10 +106,6 @@ def _follow(data: Column, rows: Rows, begin: Column, held: Column, heads: Heads)
             wanted.seq, wanted.left = wanted.seq + len(payload) & 0xFFFFFFFF, wanted.left - len(payload)
         if wanted.left <= 0 or not wanted.looks:
             del heads.wanted[way]
-
-
-def _way(rows: Rows, row: int) -> int:
-    return int(rows.pair[row]) * 2 + int(rows.side[row])
 
 
 def _payload(data: Column, begin: Column, held: Column, row: int) -> bytes:

@@ -67,8 +67,9 @@ def _withheld(found: Connections, summary: ConnectionSummary) -> Column:
     sent = np.flatnonzero(found.server & (rows.length > 0))
     first = leader(of, sent, count)
     # A segment of the client after data came, if it brings no data itself, acknowledges that data: duplicate ACKs too.
+    # One that acknowledges data which the capture shows later was no later: the clocks of two files differ.
     after = np.arange(rows.size) > np.where(first < 0, NO_ROW, first)[of]
-    heard = leader(of, np.flatnonzero(~found.server & after & ((found.ack > 1) | (rows.length == 0))), count)
+    heard = leader(of, np.flatnonzero(~found.server & ((found.ack > 1) | (after & (rows.length == 0)))), count)
     flight = sent[sent < np.where(heard < 0, NO_ROW, heard)[of[sent]]]
     segments = np.bincount(of[flight], minlength=count)
     repeated = np.bincount(of[flight[found.seq[flight] == 1]], minlength=count) > 1

@@ -8,7 +8,7 @@ serves may be a guess (the SYN was not captured), and both ends are other people
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Mapping
 
 from configtron.fingerprint.features import (
     AddressFacts,
@@ -21,12 +21,8 @@ from configtron.fingerprint.features import (
     way_of,
 )
 from configtron.fingerprint.passive.connection_report import ConnectionReport
+from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES
 from configtron.fingerprint.passive.under_load import LEAST_ACKS
-
-# Bytes of every segment that carries timestamps (RFC 7323 3.2).
-STAMP_BYTES = 12
-# The MSS where no option was sent (RFC 9293 3.7.1).
-DEFAULT_MSS = 536
 
 
 def sighted(
@@ -71,7 +67,8 @@ def path_of(connection: ConnectionReport, side: str, way: str, tainted: bool) ->
     found = under_load(connection, side, tainted)
     return PathFeatures(
         _rounded(most), _rounded(latest), _rounded(rtt, 6), _rounded(None if least is None else least / 1e6, 6),
-        _rounded(jitter, 6), _rounded(loss, 6), most is not None, (*unknown, *_unloaded(found)),
+        _rounded(jitter, 6), _rounded(loss, 6), most is not None,
+        (*unknown, *((name, why) for name, why in found.items() if isinstance(why, str))),
         tuple((name, round(value, 6)) for name, value in found.items() if not isinstance(value, str)),
     )  # fmt: skip
 
@@ -91,13 +88,10 @@ def under_load(connection: ConnectionReport, side: str, tainted: bool) -> dict[s
     found["queue_ms"] = "no-sample" if smoothed is None or least is None else max(smoothed - least, 0) / 1e6
     if tainted:
         return found | dict.fromkeys(("loss_run", "delivery_share", "ack_gap_ms"), "drops")
-    return found | {"loss_run": _loss_run(connection, side)} | _rhythm(numbers, side)
-
-
-def _loss_run(connection: ConnectionReport, side: str) -> float | str:
-    """Return the mean length, in segments, of runs that were sent again."""
-    runs, segments, again = (connection.numbers[f"{side}_again_{name}"] or 0 for name in ("runs", "segments", "bytes"))
-    return max(segments, -(-int(again) // _segment_bytes(connection))) / runs if runs else "no-loss"
+    runs, segments, again = (numbers[f"{side}_again_{name}"] or 0 for name in ("runs", "segments", "bytes"))
+    # The mean length, in segments, of runs that were sent again.
+    found["loss_run"] = max(segments, -(-int(again) // _segment_bytes(connection))) / runs if runs else "no-loss"
+    return found | _rhythm(numbers, side)
 
 
 def _rhythm(numbers: Mapping[str, float | None], side: str) -> dict[str, float | str]:
@@ -110,10 +104,6 @@ def _rhythm(numbers: Mapping[str, float | None], side: str) -> dict[str, float |
         "ack_gap_ms": total / gaps / 1e6 if gaps else "no-sample",
         "delivery_share": min(late / most, 1.0) if late is not None and most else "too-short",
     }
-
-
-def _unloaded(found: Mapping[str, float | str]) -> Iterator[tuple[str, str]]:
-    yield from ((name, why) for name, why in found.items() if isinstance(why, str))
 
 
 def lost(connection: ConnectionReport, side: str) -> float | None:

@@ -43,14 +43,8 @@ class Options(NamedTuple):
 def read_options(tcp: Column, size: Column) -> Options:
     """Return `tcp`: TCP headers, 60 bytes a row; `size`: bytes of options in each, 0 where they were not captured."""
     count = len(size)
-    found = Options(
-        np.zeros(count, np.uint32),
-        np.zeros(count, np.uint32),
-        np.full(count, ABSENT, np.int32),
-        np.full(count, ABSENT, np.int16),
-        np.zeros(count, np.uint8),
-        np.zeros(count, np.uint16),
-    )
+    kinds = ((0, np.uint32), (0, np.uint32), (ABSENT, np.int32), (ABSENT, np.int16), (0, np.uint8), (0, np.uint16))
+    found = Options(*(np.full(count, none, kind) for none, kind in kinds))
     words = tcp.view(">u4")
     usual = (words[:, 5] == USUAL) & (size >= 12)
     at = np.flatnonzero(usual)

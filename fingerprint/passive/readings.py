@@ -154,7 +154,8 @@ class ConnectionReading:
         if self._opener is not None and hellos[0] is not None:
             last = int(batch.found.rows.frame[int(batch.found.end[connection]) - 1])
             secret = self._opener(file, *ends, where & FRAME_MASK, last & FRAME_MASK)
-            hellos = hellos[0], _with_alpn(hellos[1], secret)
+            alpn = next((message.alpn for message in secret if message.alpn), "")
+            hellos = hellos[0], hellos[1]._replace(alpn=(alpn,)) if hellos[1] is not None and alpn else hellos[1]
         name, started = f"{self._files[file]}/{where & FRAME_MASK}", int(batch.summary.columns["started"][connection])
         trace = Trace(name, target, "capture", str(self._like.probe[connection]), started_at=started)
         found = [*self._inferences(connection, trace, streams, secret), *self._first_flight(connection, trace)]
@@ -255,11 +256,6 @@ def _flight_frames(batch: Batch) -> tuple[Column, tuple[Column, Column]]:
     within = (row >= flights.first[found.of]) & (row <= flights.last[found.of])
     index = np.flatnonzero(within & found.server & (found.rows.length > 0))
     return found.rows.frame[index] & FRAME_MASK, edges(found.of[index], found.total)
-
-
-def _with_alpn(answered: Hello | None, secret: Sequence[DecryptedMessage]) -> Hello | None:
-    alpn = next((message.alpn for message in secret if message.alpn), "")
-    return answered._replace(alpn=(alpn,)) if answered is not None and alpn else answered
 
 
 def replaced(one: Observation, trace_id: str, evidence: tuple[int, ...]) -> Observation:

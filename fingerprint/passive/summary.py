@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, CUT, LATE, SACK_OK, STAMPED, Column
-from configtron.fingerprint.passive.connections import NEVER, Connections, Direction, latest, leader, running
+from configtron.fingerprint.passive.connections import NEVER, Connections, Direction, highest, latest, leader, running
 from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES, Flights, HandshakeFacts, first_flights
 from configtron.fingerprint.passive.retransmissions import (
     KINDS,
@@ -144,7 +144,7 @@ def _summarise_part(found: Connections, *, trips: bool) -> ConnectionSummary:
     rows = found.rows
     columns: dict[str, Column] = {
         "frame": rows.frame[found.begin],
-        "started": _first(rows.at, found.begin),
+        "started": rows.at[found.begin],
         "ended": np.maximum.reduceat(rows.at, found.begin) if count else found.begin,
         "packets": _counted(found.of, (rows.bits & COUNTED) == 0, count),
         "copies": np.bincount(found.copies_of, minlength=count),
@@ -164,13 +164,13 @@ def _summarise_part(found: Connections, *, trips: bool) -> ConnectionSummary:
     scales = _scales(columns, whole)
     sent = [sent_by(found, way) for way in ways]
     for number, side in enumerate(SIDES):
-        _windows(found, ways[number], scales[number], number, side, columns)
+        last_window = _windows(found, ways[number], scales[number], number, side, columns)
         again = _stream(found, sent[number], number, side, columns)
         columns[f"{side}_first_data"][timeless] = ABSENT
         _beyond(found, sent[number], scales, number, side, columns)
         if trips:
             more = round_trips(found, number) | under_load(found, number, again, columns["rtt"])
-            more["last_window"] = _last_window(found, ways[number], scales[number])
+            more["last_window"] = last_window
             columns |= {f"{side}_{name}": column for name, column in more.items()}
     return ConnectionSummary(columns, first_flights(found, sent[1], _known(found, columns, whole, opening)))
 
@@ -209,18 +209,13 @@ def _trips(found: Connections, columns: dict[str, Column], opening: list[Column]
     flags = rows.flags & (SYN | ACK | RST)
     answers = np.flatnonzero((flags == SYN | ACK) & found.server)
     syn, answer = (np.maximum(row, 0) for row in opening)
-    last = np.zeros(count, np.int64)
-    np.maximum.at(last, of[answers], rows.at[answers])
+    last = highest(of[answers], rows.at[answers], count, 0)
     doubled = (columns["syns"] == 1) & (columns["synacks"] > 1) & (last - rows.at[answer] < DUPLICATE_NS)
     acks = np.flatnonzero((flags == ACK) & ~found.server & (found.ack >= 1))
     third = leader(of, acks, count)
     there, back = rows.at[answer] - rows.at[syn], rows.at[np.maximum(third, 0)] - rows.at[answer]
     fine = doubled & (third >= 0) & (there >= 0) & (back >= 0)
     return np.where(fine, there + back, columns["rtt"]), np.where(fine, there, columns["rtt_server"])
-
-
-def _first(values: Column, begin: Column) -> Column:
-    return values[begin]
 
 
 def _counted(of: Column, mask: Column, count: int) -> Column:
@@ -288,29 +283,20 @@ def _scales(columns: dict[str, Column], whole: Column) -> list[Column]:
 
 def _windows(
     found: Connections, way: Direction, scale: Column, number: int, side: str, columns: dict[str, Column]
-) -> None:
+) -> Column:
+    """Fill in the columns of a side's windows; return the latest of each connection that was open, bytes: a closed one
+    does not show its size."""
     rows, count = found.rows, found.total
     flags = rows.flags[way.rows]
     later = np.flatnonzero(((flags & (SYN | RST)) == 0) & ((flags & ACK) != 0))
     index, of = way.rows[later], way.of[later]
     known = scale[of] >= 0
     scaled = rows.window[index].astype(np.int64) << np.maximum(scale[of], 0)
-    most = np.full(count, ABSENT, np.int64)
-    np.maximum.at(most, of[known], scaled[known])
-    columns[f"{side}_max_window"] = most
-    first = np.full(count, ABSENT, np.int64)
-    wanted = np.flatnonzero(known & (found.ack[index] >= 1 + number))[::-1]
-    first[of[wanted]] = scaled[wanted]
-    columns[f"{side}_first_window"] = first
-
-
-def _last_window(found: Connections, way: Direction, scale: Column) -> Column:
-    """Return each connection's latest window of a side, bytes; a closed one does not show its size."""
-    flags = found.rows.flags[way.rows]
-    spoken = ((flags & (SYN | RST)) == 0) & ((flags & ACK) != 0) & (found.rows.window[way.rows] > 0)
-    index = np.flatnonzero(spoken & (scale[way.of] >= 0))
-    last = np.full(found.total, ABSENT, np.int64)
-    last[way.of[index]] = found.rows.window[way.rows[index]].astype(np.int64) << scale[way.of[index]]
+    columns[f"{side}_max_window"] = highest(of[known], scaled[known], count, ABSENT)
+    wanted = leader(of, np.flatnonzero(known & (found.ack[index] >= 1 + number)), count)
+    columns[f"{side}_first_window"] = np.where(wanted < 0, ABSENT, np.append(scaled, 0)[wanted])
+    last, opened = np.full(count, ABSENT, np.int64), known & (rows.window[index] > 0)
+    last[of[opened]] = scaled[opened]
     return last
 
 
@@ -327,13 +313,9 @@ def _stream(found: Connections, sent: Sent, number: int, side: str, columns: dic
     resets = np.bincount(found.of[last], rows.length[last], count).astype(np.int64)
     columns[f"{side}_data"] = _counted(sent.of, fresh & data, count) + np.bincount(found.of[last], minlength=count)
     columns[f"{side}_payload"] = np.bincount(sent.of[fresh], length[fresh], count).astype(np.int64) + resets
-    reach = np.zeros(count, np.int64)
     fin = (rows.flags[sent.row] & FIN) != 0
-    np.maximum.at(reach, sent.of[data], (sent.end - fin)[data] - 1)
-    columns[f"{side}_bytes"] = reach
-    largest = np.zeros(count, np.int64)
-    np.maximum.at(largest, sent.of, length)
-    columns[f"{side}_largest"] = largest
+    columns[f"{side}_bytes"] = highest(sent.of[data], (sent.end - fin)[data] - 1, count, 0)
+    columns[f"{side}_largest"] = highest(sent.of, length, count, 0)
     at = rows.at[sent.row[data]]
     first, last = np.full(count, ABSENT, np.int64), np.full(count, ABSENT, np.int64)
     first[sent.of[data][::-1]] = at[::-1]

@@ -180,11 +180,8 @@ def _spoken(trace: Trace, streams: dict[str, bytes], secret: Sequence[DecryptedM
 
 def _offers_h2c(request: bytes) -> bool:
     """Return whether an HTTP/1 request offers to go on in HTTP/2."""
-    return any(
-        H2C in (token.strip().lower() for token in value.split(","))
-        for name, value in head_fields(request)
-        if name == "upgrade"
-    )
+    offers = ",".join(value for name, value in head_fields(request) if name == "upgrade")
+    return H2C in (token.strip().lower() for token in offers.split(","))
 
 
 def _upgraded(trace: Trace, answer: bytes) -> list[Trace]:

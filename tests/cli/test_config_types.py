@@ -116,12 +116,10 @@ def test_no_wrong_type_is_taken_and_none_is_a_traceback(tmp_path: Path) -> None:
         ("config = 'x'", "config is no option here"),
         ("[probe]\nrun = 50", "[probe] run is a command; its options stand in a table of their own, [probe.run]"),
         ("[probe.run]\nrate = -1", "[probe.run] rate: a number (x>=0) is expected here: -1"),
-        ("[probe.run]\npath = 'x'", "'--path': "),
-        ("x =", "not TOML"),
-        ("cat = 1", "cat is no option"),
+        ("[probe.run]\npath = 'x'", "'--path': "), ("x =", "not TOML"), ("cat = 1", "cat is no option"),
         ("[probe.cat]", "[cat] is no command"),
     ],
-)
+)  # fmt: skip
 def test_the_line_names_file_table_key_and_what_is_expected(
     text: str, printed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Spoken
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from configtron.cli.outermost import run
 from configtron.db.store import Store
-from configtron.fingerprint.region_comparison import RegionDifference
+from configtron.fingerprint.diversity import RegionDifference
 from configtron.model.errors import DONE, NOTHING, USAGE
 from configtron.report.target_results import found_in
 from configtron.service.campaign.run_config import run_config
@@ -81,15 +81,6 @@ def compared(tmp_path: Path, capsys: Spoken) -> Compared:
         return capsys.readouterr().out
 
     return run_command
-
-
-def test_every_form(compared: Compared) -> None:
-    text = compared()
-    assert "a.example: na 10, as 4" in text and "66.7 % of 3" in text and "in as" in text
-    line = json.loads(compared("--knob", "icw", "-f", "jsonl"))
-    assert (line["knob"], line["differing"]) == ("icw", 2)
-    row = compared("--knob", "icw", "-f", "csv").splitlines()[1]
-    assert row.startswith('icw,segments,na,*,3,"[[10,2],[24,1]]",3,1,2,1,1,0.666667')
 
 
 @pytest.mark.parametrize("name", ["as", "Asia", "asia"])

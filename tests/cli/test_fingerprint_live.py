@@ -235,17 +235,14 @@ def test_files_name_network_and_device(tmp_path: Path) -> None:
     ("given", "text"),
     [
         ("live -i absent", "absent: no such interface here; there are: lo"),
-        ("live -i lo --filter", "as for tcpdump"),
-        ("live -i lo --connections", "name -f jsonl or -f csv"),
-        ("live -i lo --access-log no.log", "no.log"),
-        ("live -i lo --for nan", "not a finite number"),
+        ("live -i lo --filter", "as for tcpdump"), ("live -i lo --connections", "name -f jsonl or -f csv"),
+        ("live -i lo --access-log no.log", "no.log"), ("live -i lo --for nan", "not a finite number"),
         ("live -i lo --for 1 --window inf", "not a finite number"),
         ("socket --for 1 --every nan", "not a finite number"),
-        ("socket --mmdb cat.mmdb", "cat.mmdb: not a MaxMind-format database"),
-        ("socket -o no/o", "No such file"),
+        ("socket --mmdb cat.mmdb", "cat.mmdb: not a MaxMind-format database"), ("socket -o no/o", "No such file"),
         ("contexts", "no database here"),
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_one_line(
     tmp_path: Path, given: str, text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

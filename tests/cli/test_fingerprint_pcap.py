@@ -54,10 +54,6 @@ def test_json_lines(file: str, capsys: Spoken) -> None:
                                   "sack": False, "stamps": True}  # fmt: skip
     assert first["captured_at"] == "client" and first["ended"] == "fin"
     assert first["client"]["address"] == "192.0.2.1" and first["server"]["bytes"] == 12_000
-    assert first["server"]["syn_window"] == 65160 and first["server"]["wscale"] == 7
-    assert first["server"]["first_window"] == 510 << 7
-    assert first["observations"]["http_clear"]["value"] == "http/1.1"
-    assert first["observations"]["icw"]["grade"] == "L", "the response ended before the window was known"
     assert second["client"]["port"] == 40001
 
 
@@ -147,11 +143,9 @@ def test_exit_codes_and_errors(file: str, tmp_path: Path, capsys: Spoken, monkey
     pcap(none, code=NOTHING)
     assert capsys.readouterr() == ("", "0 frames, 0 tcp, 0 connections\n")
     for words, complaint in (
-        ([str(other)], "neither pcap nor pcapng"),
-        ([str(tmp_path / "absent")], "does not exist"),
-        ([], "Missing argument"),
-        ([file, "--format", "xml"], "'xml'"),
-    ):
+        ([str(other)], "neither pcap 2.4 nor pcapng 1"), ([str(tmp_path / "absent")], "does not exist"),
+        ([], "Missing argument"), ([file, "--format", "xml"], "'xml'"),
+    ):  # fmt: skip
         pcap(*words, code=USAGE)
         err = capsys.readouterr().err
         assert complaint in err.splitlines()[-1] and "Traceback" not in err

@@ -2,8 +2,6 @@
 """The command line as people type it, run in this process."""
 
 import json
-import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -168,16 +166,6 @@ def test_show_lists_runs_and_renders_one(db: str, capsys: Spoken) -> None:
     head, *lines = show("-f", "csv")[0].splitlines()
     assert head == "run,begun,status,connections"
     assert lines == [",".join(str(row[name]) for name in head.split(",")) for row in rows]
-
-
-def test_a_reader_that_has_seen_enough_is_no_error(db: str) -> None:
-    program = "import sys; from configtron.cli.outermost import run; sys.exit(run())"
-    words = [sys.executable, "-c", program, "--db", db, "probe", "show", "1"]
-    read, write = os.pipe()
-    os.close(read)
-    with os.fdopen(write) as out:
-        done = subprocess.run(words, stdout=out, stderr=subprocess.PIPE, check=False)
-    assert (done.returncode, done.stderr) == (DONE, b"")
 
 
 def test_a_run_without_targets_has_no_empty_tables(tmp_path: Path, capsys: Spoken) -> None:

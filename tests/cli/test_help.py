@@ -38,14 +38,11 @@ from tests.support.sources import parsed
 NARROW = 60
 # Words of the model -> those of an operator; as verbs ("can act", "drivers that draw") they are plain.
 MODEL_WORDS = {
-    r"\b(?:an|each|the) acts?\b": "transaction",
-    r"\barms?\b": "profile, group",
-    r"\b(?:un)?drawn\b": "assigned, random",
-    r"\bteach(?:es)?\b|\btaught\b": "counts",
-    r"\bheld[ -]back\b|\bholdback\b": "control group",
-    r"\bkeeper\b": "watchdog",
+    r"\b(?:an|each|the) acts?\b": "transaction", r"\barms?\b": "profile, group",
+    r"\b(?:un)?drawn\b": "assigned, random", r"\bteach(?:es)?\b|\btaught\b": "counts",
+    r"\bheld[ -]back\b|\bholdback\b": "control group", r"\bkeeper\b": "watchdog",
     r"\b(?:a|the|this) place\b": "host, namespace",
-}
+}  # fmt: skip
 # What scripts type.
 TYPED = re.compile(r"--holdback|held-back {2}classes|held-back,")
 LONG = ("probe run", "learn run", "learn serve", "replay sessions", "replay study")
@@ -62,15 +59,6 @@ def test_no_page_is_wider_than_a_narrow_terminal() -> None:
         ctx.terminal_width = NARROW
         wide += [f"{path}: {line}" for line in ctx.get_help().splitlines() if len(line) > NARROW]
     assert wide == []
-
-
-@pytest.mark.parametrize("path", ["", "probe", "fingerprint", "tune", "learn", "replay"])
-def test_the_first_line_of_a_verb_names_a_command_to_start_with(path: str) -> None:
-    found = pages()
-    first = (found[path].command.help or "").splitlines()[0]
-    assert first.startswith("Start with `configtron ")
-    named = first.split("`")[1].split()[1:]
-    assert " ".join(named[: 1 if path == "" else 2]) in found or named[:2] == ["probe", "127.0.0.1"]
 
 
 def test_each_command_of_learn_is_in_one_section() -> None:

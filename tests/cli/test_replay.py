@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 import json
 import multiprocessing
 import os
@@ -114,17 +112,6 @@ def test_expect_names_another_file(kept: Path) -> None:
         assert packets(kept / RECORDING, "--expect", lines, more) == DONE
     assert [json.loads(line) for line in lines.read_text().splitlines()] == forms
     assert packets(kept, FOLDER, "--expect", lines) == USAGE
-
-
-def test_forms(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    corrupt(kept)
-    assert packets(kept, "-f", "jsonl") == CONDITION
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    (differs,) = [row for row in rows if row["status"] == "differs"]
-    assert {"schema", "file", "trace", "probe", "status", "differences"} == set(differs)
-    assert packets(kept, "-f", "csv") == CONDITION
-    table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [row["name"] for row in table if row["status"] == "differs"] == ["icw", "jcw"]
 
 
 def test_junit(kept: Path) -> None:

@@ -109,13 +109,11 @@ def pretended(given: Arguments, facts: tuple[Fact, ...], missing: str = "") -> E
 @pytest.mark.parametrize(
     ("facts", "missing", "words", "code"),
     [
-        ((Fact("c", "p", "o", HOLDS),), "", [], DONE),
-        ((Fact("c", "p", "o", ABSENT),), "", [], DONE),
+        ((Fact("c", "p", "o", HOLDS),), "", [], DONE), ((Fact("c", "p", "o", ABSENT),), "", [], DONE),
         ((Fact("c", "p", "o", ABSENT),), "", ["--fail-on-absent"], CONDITION),
-        ((Fact("c", "p", "o", HOLDS),), "a part", [], PARTIAL),
-        ((), "all", [], NOTHING),
+        ((Fact("c", "p", "o", HOLDS),), "a part", [], PARTIAL), ((), "all", [], NOTHING),
     ],
-)
+)  # fmt: skip
 def test_exit_codes(facts: tuple[Fact, ...], missing: str, words: list[str], code: int, tmp_path: Path,
                     monkeypatch: pytest.MonkeyPatch, capsys: Spoken) -> None:  # fmt: skip
     seen: list[Arguments] = []

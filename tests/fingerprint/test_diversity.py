@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from configtron.fingerprint.diversity import (
     IN_COMMON,
     NOT_ASKED,
-    Example,
+    RegionDifference,
     ValueShare,
     bare,
     compare,
@@ -22,7 +22,7 @@ from configtron.fingerprint.diversity import (
     why,
     wilson,
 )  # fmt: skip
-from configtron.fingerprint.region_comparison import RegionDifference, operators, parameter
+from configtron.fingerprint.region_comparison import operators, parameter
 from configtron.model.nouns import Observation, Value
 
 
@@ -118,17 +118,15 @@ def test_a_row_of_table_2() -> None:
     assert row.shares == (ValueShare(10, 3, 0.75), ValueShare(24, 1, 0.25))
     assert (row.known, row.compared, row.differing, row.undetermined) == (4, 3, 1, 2)
     assert (row.low, row.high) == wilson(1, 3)
-    assert row.example == Example("b", 24, "as", 10)
+    assert row.example == RegionDifference("icw", "b", "as", 24, 10)
     timers = {name: {"na": Observation("rto", t, unit="s", grade="B")} for name, t in (("a", 0.98), ("b", 1.04))}
     assert diversity("rto", "na", timers).shares == (ValueShare(1.0, 2, 1.0),), "timers are counted in tenths"
 
 
 VERDICTS = {
-    "a": {"na": seen(10), "as": seen(4), "eu": seen(4)},
-    "b": {"na": seen(10), "as": seen(10), "eu": seen(4, "C")},
-    "c": {"na": NOTHING, "as": seen(4), "eu": seen(4)},
-    "m": {"na": seen(10), "as": seen(4), "eu": seen(4)},
-}
+    "a": {"na": seen(10), "as": seen(4), "eu": seen(4)}, "b": {"na": seen(10), "as": seen(10), "eu": seen(4, "C")},
+    "c": {"na": NOTHING, "as": seen(4), "eu": seen(4)}, "m": {"na": seen(10), "as": seen(4), "eu": seen(4)},
+}  # fmt: skip
 
 
 def test_regions_and_operators_count_targets_and_mixed_ones_stand_apart() -> None:

@@ -61,7 +61,9 @@ def test_interim_answers_are_passed_over(before: bytes) -> None:
     assert head_status(b"HTTP/1.1 101 Switching Protocols\r\n\r\n") == 101
     script = http_version(Target("a.example"), "", way="clear")
     assert isinstance(next(script), Open) and isinstance(script.send(Session()), Write)
-    assert [type(script.send(one)) for one in (None, Message(0.1, "in", before))] == [Read, Read], "still waits"
+    assert [type(script.send(one)) for one in (Message(0.0, "out", b""), Message(0.1, "in", before))] == [Read, Read], (
+        "still waits"
+    )
 
 
 def test_a_head_cut_off_shows_only_what_is_whole() -> None:

@@ -13,19 +13,7 @@ from configtron.fingerprint import data_rto, icw, icw_tls
 from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.window import read_window
 from configtron.fingerprint.window_proofs import DOUBTS, PROOFS
-from configtron.model.nouns import (
-    ACK,
-    FIN,
-    OPT_MSS,
-    OPT_SACK_PERMITTED,
-    PSH,
-    SYN,
-    Observation,
-    Packet,
-    Segment,
-    Target,
-    Trace,
-)  # fmt: skip
+from configtron.model import nouns
 from configtron.probe import PROBES
 from configtron.probe.play import play
 from configtron.probe.wire.evidence_reader import read_located
@@ -33,46 +21,50 @@ from tests.support import ROOT
 from tests.support.fake_server import TARGET, FakeServer, probed
 
 MSS, RTT_S, ASK = 536, 0.02, 80
-OFFER = ((OPT_MSS, MSS.to_bytes(2, "big")),)
-Rows = list[tuple[float, str, Segment]]
+OFFER = ((nouns.OPT_MSS, MSS.to_bytes(2, "big")),)
+Rows = list[tuple[float, str, nouns.Segment]]
 
 
-def told(rows: Rows, probe: str = "icw", mss: int = MSS) -> Trace:
-    packets = tuple(Packet(at, way, segment, n) for n, (at, way, segment) in enumerate(rows))
-    return Trace("t", Target("a.example"), "here", probe, (("mss", mss),), 0, packets, ending="done")
+def told(rows: Rows, probe: str = "icw", mss: int = MSS) -> nouns.Trace:
+    packets = tuple(nouns.Packet(at, way, segment, n) for n, (at, way, segment) in enumerate(rows))
+    return nouns.Trace("t", nouns.Target("a.example"), "here", probe, (("mss", mss),), 0, packets, ending="done")
 
 
-def request(seq: int = 1, ack: int = 1, letter: bytes = b"x") -> Segment:
-    return Segment(ACK | PSH, seq, ack, payload=letter * ASK, length=ASK)
+def request(seq: int = 1, ack: int = 1, letter: bytes = b"x") -> nouns.Segment:
+    return nouns.Segment(nouns.ACK | nouns.PSH, seq, ack, payload=letter * ASK, length=ASK)
 
 
 def opening(rtt_s: float = RTT_S, offer: tuple[tuple[int, bytes], ...] = OFFER) -> Rows:
-    synack = Segment(SYN | ACK, ack=1, window=29200, options=offer)
-    return [(0.0, "out", Segment(SYN, options=offer)), (rtt_s, "in", synack), (rtt_s, "out", Segment(ACK, 1, 1))]
+    synack = nouns.Segment(nouns.SYN | nouns.ACK, ack=1, window=29200, options=offer)
+    return [
+        (0.0, "out", nouns.Segment(nouns.SYN, options=offer)),
+        (rtt_s, "in", synack),
+        (rtt_s, "out", nouns.Segment(nouns.ACK, 1, 1)),
+    ]
 
 
-def trace_of(sizes: list[int], fresh: list[tuple[float, int, int]], offer: Any = OFFER) -> Trace:
+def trace_of(sizes: list[int], fresh: list[tuple[float, int, int]], offer: Any = OFFER) -> nouns.Trace:
     """A flight of those sizes, an ACK 80 ms later, and what comes after the ACK: (seconds later, bytes, flags)."""
     rows, at, seq = [*opening(offer=offer), (RTT_S, "out", request())], 2 * RTT_S, 1
     for size in sizes:
-        rows.append((at, "in", Segment(ACK, seq, 1 + ASK, length=size)))
+        rows.append((at, "in", nouns.Segment(nouns.ACK, seq, 1 + ASK, length=size)))
         seq += size
     at += 0.08
-    rows.append((at, "out", Segment(ACK, 1 + ASK, seq, 2 * MSS)))
+    rows.append((at, "out", nouns.Segment(nouns.ACK, 1 + ASK, seq, 2 * MSS)))
     for later_s, size, flags in fresh:
-        rows.append((at + later_s, "in", Segment(ACK | flags, seq, 1 + ASK, length=size)))
+        rows.append((at + later_s, "in", nouns.Segment(nouns.ACK | flags, seq, 1 + ASK, length=size)))
         seq += size
     return told(rows)
 
 
-def seen(trace: Trace) -> Observation:
+def seen(trace: nouns.Trace) -> nouns.Observation:
     (one,) = icw.infer(trace)
     return one
 
 
 @pytest.mark.parametrize(("sizes", "fresh", "spoken", "wait_s", "proof", "captured"), [
     ([MSS] * 4, [(RTT_S, MSS, 0)], 0, 0.08, "before-timer", (4, "before-timer")),
-    ([MSS] * 4, [(RTT_S, 7, FIN)], 0, 0.08, "before-timer", (4, "before-timer")),
+    ([MSS] * 4, [(RTT_S, 7, nouns.FIN)], 0, 0.08, "before-timer", (4, "before-timer")),
     # a head by itself, and a server that stayed silent until a late ACK
     ([200, MSS, MSS, MSS], [(RTT_S, MSS, 0)], 0, 0.08, "before-timer", (4, "before-timer")),
     ([200, MSS, MSS, MSS], [(RTT_S, MSS, 0)], 0, 0.04, "short-end", (4, "short-segment")),
@@ -103,6 +95,19 @@ def test_a_stopped_server_has_a_queue_and_sends_full_segments(
         assert found.grade == ("C" if expected[1] == "before-timer" else "L")
 
 
+@pytest.mark.parametrize(("sizes", "early_s", "proof"), [
+    ([30, 9, MSS, MSS], 0.004, "before-timer"), ([MSS] * 4, 0.012, "before-timer"),
+    ([30, 9, MSS, MSS], 0.012, "held-back"),
+])  # fmt: skip
+def test_a_segment_held_back_behind_an_old_head_is_no_end(sizes: list[int], early_s: float, proof: str) -> None:
+    """A head in pieces leaves half a round trip before the body: the kernel keeps the last part."""
+    trace = trace_of(sizes, [(RTT_S, MSS, 0)])
+    packets = (*trace.packets[:4], trace.packets[4]._replace(at=2 * RTT_S - early_s), *trace.packets[5:])
+    packets = tuple(p._replace(at=p.at - early_s) if n < 4 else p for n, p in enumerate(packets))
+    found = seen(replace(trace, packets=packets))
+    assert (found.value, found.detail("proof")) == (4, proof)
+
+
 @pytest.mark.parametrize(("handshake", "proof"), [
     ([(RTT_S, 1, MSS), (RTT_S, 1 + MSS, 300)], "before-timer"),
     # the network turned two round
@@ -122,13 +127,15 @@ def test_a_window_that_a_loss_or_silence_shrank_is_a_bound(handshake: list[tuple
     rows, base = [*opening(), (RTT_S, "out", request(letter=b"h"))], 1
     for at, seq, size in handshake:
         base = max(base, seq + size)
-        rows.append((RTT_S + at, "in", Segment(ACK, seq, 1 + ASK, length=size)))
-        rows.append((RTT_S + at, "out", Segment(ACK, 1 + ASK, base)))
+        rows.append((RTT_S + at, "in", nouns.Segment(nouns.ACK, seq, 1 + ASK, length=size)))
+        rows.append((RTT_S + at, "out", nouns.Segment(nouns.ACK, 1 + ASK, base)))
     start, asked_s, edge = len(rows), rows[-1][0] + 0.05, base + 4 * MSS
     rows.append((asked_s, "out", request(1 + ASK, base)))
-    rows += [(asked_s + RTT_S, "in", Segment(ACK, base + n * MSS, 1 + 2 * ASK, length=MSS)) for n in range(4)]
-    rows.append((asked_s + RTT_S + 0.08, "out", Segment(ACK, 1 + 2 * ASK, edge, 2 * MSS)))
-    rows.append((asked_s + 2 * RTT_S + 0.08, "in", Segment(ACK, edge, 1 + 2 * ASK, length=MSS)))
+    rows += [
+        (asked_s + RTT_S, "in", nouns.Segment(nouns.ACK, base + n * MSS, 1 + 2 * ASK, length=MSS)) for n in range(4)
+    ]
+    rows.append((asked_s + RTT_S + 0.08, "out", nouns.Segment(nouns.ACK, 1 + 2 * ASK, edge, 2 * MSS)))
+    rows.append((asked_s + 2 * RTT_S + 0.08, "in", nouns.Segment(nouns.ACK, edge, 1 + 2 * ASK, length=MSS)))
     trace = told(rows, "cwnd_at_request")
     found = read_window("cwnd_at_request", trace, handshake_of(trace.packets), start, base, initial=False)
     assert (found.value, found.detail("proof")) == (4, proof)
@@ -152,12 +159,12 @@ def test_a_window_that_a_loss_or_silence_shrank_is_a_bound(handshake: list[tuple
 def test_a_lone_segment_may_be_the_next_word(sizes: list[int], lone_s: float, lone: int, proof: str) -> None:
     """The ACK goes out after the lone segment here, and lets fresh data out."""
     trace = trace_of(sizes, [(lone_s - 0.08, lone, 0)])
-    offer = (*OFFER, (OPT_SACK_PERMITTED, b""))
+    offer = (*OFFER, (nouns.OPT_SACK_PERMITTED, b""))
     first, second = (p._replace(segment=p.segment._replace(options=offer)) for p in trace.packets[:2])
     *flight, ack, probe = trace.packets[2:]
     edge, acked_at = probe.segment.end, probe.at + 0.08
-    late = Packet(acked_at, "out", ack.segment._replace(ack=edge), ack.frame + 1)
-    fresh = Packet(acked_at + RTT_S, "in", probe.segment._replace(seq=edge, length=MSS), ack.frame + 2)
+    late = nouns.Packet(acked_at, "out", ack.segment._replace(ack=edge), ack.frame + 1)
+    fresh = nouns.Packet(acked_at + RTT_S, "in", probe.segment._replace(seq=edge, length=MSS), ack.frame + 2)
     found = seen(replace(trace, packets=(first, second, *flight, probe, late, fresh)))
     assert (found.value, found.detail("proof")) == (len(sizes), proof)
 
@@ -188,7 +195,7 @@ def test_a_bound_counts_what_was_lost_once(
 def test_one_segment_that_is_not_the_first_may_be_a_probe_of_a_flight_that_was_lost(
     sizes: list[int], value: int, proof: str
 ) -> None:
-    trace = trace_of(sizes, [(RTT_S, MSS, 0)], (*OFFER, (OPT_SACK_PERMITTED, b"")))
+    trace = trace_of(sizes, [(RTT_S, MSS, 0)], (*OFFER, (nouns.OPT_SACK_PERMITTED, b"")))
     *before, last, ack, fresh = trace.packets
     found = seen(
         replace(trace, packets=(*(p for p in before if not p.segment.length or p.way == "out"), last, ack, fresh))
@@ -201,12 +208,12 @@ class Doubling:
 
     def __init__(self, server: FakeServer, late_s: float) -> None:
         self.server, self.late_s = server, late_s
-        self.copies: list[Packet] = []
+        self.copies: list[nouns.Packet] = []
 
-    def send(self, segment: Segment, tos: int = 0) -> Packet:
+    def send(self, segment: nouns.Segment, tos: int = 0) -> nouns.Packet:
         return self.server.send(segment)
 
-    def receive(self, until: float) -> Packet | None:
+    def receive(self, until: float) -> nouns.Packet | None:
         copied = bool(self.copies) and self.copies[0].at <= until
         following = self.server.receive(self.copies[0].at if copied else until)
         if following is not None:
@@ -230,15 +237,15 @@ def test_a_probe_that_comes_within_the_burst_is_no_part_of_the_window(gap_s: flo
     """Acknowledgements of a TLS handshake bring the server's round trip down to the path's 0.1 ms, so its tail loss
     probe comes after two ticks; a busy host takes some of the gap away, and the burst seems even."""
     small, rtt_s, asked_s, asked = 64, 0.0001, 0.0205, 1 + 2 * ASK
-    rows = opening(rtt_s, ((OPT_MSS, b"\0@"), (OPT_SACK_PERMITTED, b"")))[:2] + [
+    rows = opening(rtt_s, ((nouns.OPT_MSS, b"\0@"), (nouns.OPT_SACK_PERMITTED, b"")))[:2] + [
         (0.02, "out", request()),
-        (0.02 + rtt_s, "in", Segment(ACK, 1, 1 + ASK, length=small)),
+        (0.02 + rtt_s, "in", nouns.Segment(nouns.ACK, 1, 1 + ASK, length=small)),
         (asked_s, "out", request(1 + ASK, 1 + small)),
     ]
-    burst = [Segment(ACK, 1 + n * small, asked, length=small) for n in range(1, 14)]
+    burst = [nouns.Segment(nouns.ACK, 1 + n * small, asked, length=small) for n in range(1, 14)]
     rows += [(asked_s + rtt_s + (gap_s if n == 10 else 0.0), "in", one) for n, one in enumerate(burst[:11])]
     acked_s = asked_s + rtt_s + gap_s + 0.08
-    rows.append((acked_s, "out", Segment(ACK, asked, burst[11].seq, 2 * small)))
+    rows.append((acked_s, "out", nouns.Segment(nouns.ACK, asked, burst[11].seq, 2 * small)))
     rows += [(acked_s + rtt_s, "in", one) for one in burst[11:]]
     trace = told(rows, "cwnd_at_request", small)
     found = read_window("cwnd_at_request", trace, handshake_of(trace.packets), 4, 1 + small, initial=False)
@@ -251,7 +258,7 @@ def test_a_probe_that_comes_within_the_burst_is_no_part_of_the_window(gap_s: flo
     (b"HTTP/1.1 400 Bad Request", "tls:not-tls"),
 ])  # fmt: skip
 def test_refusals_of_a_certificate_are_named(payload: bytes, reason: str) -> None:
-    answer = (0.2, "in", Segment(ACK, 1, 1 + ASK, payload=payload, length=len(payload)))
+    answer = (0.2, "in", nouns.Segment(nouns.ACK, 1, 1 + ASK, payload=payload, length=len(payload)))
     (found,) = icw_tls.infer(told([*opening(), (RTT_S, "out", request()), answer], "icw_tls"))
     assert found.reason == reason
 
@@ -262,11 +269,11 @@ def test_a_chain_shorter_than_the_window_gives_a_bound(icw: int, text: str) -> N
     server = FakeServer(icw=icw, page=1343, closes=False, greeting=b"\x16\x03\x03")
     script: Any = PROBES["icw_tls"].script(TARGET, "agent", mss=64, early=True)
     packets, ending = play(script, server)
-    (found,) = icw_tls.infer(Trace("t", TARGET, "here", "icw_tls", packets=packets, ending=ending))
+    (found,) = icw_tls.infer(nouns.Trace("t", TARGET, "here", "icw_tls", packets=packets, ending=ending))
     assert found.text == text
 
 
-def mutated(trace: Trace, rng: random.Random) -> Trace:
+def mutated(trace: nouns.Trace, rng: random.Random) -> nouns.Trace:
     """The trace with one packet lost, late, shorter, or of the client, as another capture or a slower clock."""
     packets = list(trace.packets)
     place = rng.randrange(len(packets))
@@ -287,13 +294,13 @@ def mutated(trace: Trace, rng: random.Random) -> Trace:
 
 
 @pytest.fixture(scope="module")
-def recorded() -> list[Trace]:
+def recorded() -> list[nouns.Trace]:
     files = sorted((ROOT / "fixtures").rglob("*.gz"))
     return [t for file in files for t, _ in read_located(file) if t.probe.startswith(("icw", "cwnd")) and t.packets]
 
 
 @pytest.mark.slow
-def test_each_row_decides_some_conversation(recorded: list[Trace]) -> None:
+def test_each_row_decides_some_conversation(recorded: list[nouns.Trace]) -> None:
     rng, found = random.Random(7), set()
     for _ in range(4000):
         trace = mutated(rng.choice(recorded), rng)
@@ -305,9 +312,9 @@ def test_each_row_decides_some_conversation(recorded: list[Trace]) -> None:
 def test_a_clients_numbers_below_its_syns_are_compared_as_they_are() -> None:
     (trace, _), *_ = read_located(ROOT / "fixtures/icw/4/trace.pcapng.gz")
 
-    def below(packet: Packet) -> Packet:
+    def below(packet: nouns.Packet) -> nouns.Packet:
         segment, field = packet.segment, "seq" if packet.way == "out" else "ack"
-        number = getattr(segment, field) - (0 if segment.flags & SYN else 335_544_319)
+        number = getattr(segment, field) - (0 if segment.flags & nouns.SYN else 335_544_319)
         return packet._replace(segment=segment._replace(**{field: number}))
 
     other = replace(trace, packets=tuple(map(below, trace.packets)))

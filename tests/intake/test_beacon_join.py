@@ -49,13 +49,10 @@ LATE = {"connect_start_ms": 6_000.0, "connect_end_ms": 6_030.0, "request_ms": 6_
 @pytest.mark.parametrize(
     ("agent", "ended", "fields", "why_not"),
     [
-        ({}, [], {}, ""),
-        ({}, [EndedConnection(1, moved=True)], {}, "moved"),
-        ({}, [], LATE, "unverified-time"),
-        ({"arm": ARM._replace(doubt="turn")}, [], {}, "turn"),
-        ({"number": "-"}, [], {}, "unknown-reuse"),
+        ({}, [], {}, ""), ({}, [EndedConnection(1, moved=True)], {}, "moved"), ({}, [], LATE, "unverified-time"),
+        ({"arm": ARM._replace(doubt="turn")}, [], {}, "turn"), ({"number": "-"}, [], {}, "unknown-reuse"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_teach_is_named(
     agent: dict[str, Any], ended: list[EndedConnection], fields: dict[str, float], why_not: str
 ) -> None:

@@ -116,11 +116,9 @@ def test_each_head_that_is_refused_is_named(given: HttpRequest, options: IntakeO
 def test_the_web_server_on_this_host_names_the_client_and_no_other_peer_does() -> None:
     forwarded = request(BODY, x_real_ip="203.0.113.5")
     for peer, client in (
-        (bytes([127, 0, 0, 1]), bytes([203, 0, 113, 5])),
-        (b"", bytes([203, 0, 113, 5])),
-        (bytes(10) + b"\xff\xff" + PEER, PEER),
-        (PEER, PEER),
-    ):
+        (bytes([127, 0, 0, 1]), bytes([203, 0, 113, 5])), (b"", bytes([203, 0, 113, 5])),
+        (bytes(10) + b"\xff\xff" + PEER, PEER), (PEER, PEER),
+    ):  # fmt: skip
         admitted = Intake().request(forwarded, peer, 0)[1]
         assert admitted is not None and admitted.client == client
     assert judged(request(BODY, x_real_ip="nonsense"), b"") == (204, "")

@@ -61,13 +61,11 @@ def test_the_records_arm_has_the_plans_propensity() -> None:
     [
         ({"class_name": None, "arm": None, "profile": ""}, "", {"propensity": 1.0}),
         ({"arm": None, "held": True, "profile": ""}, "", {"propensity": pytest.approx(0.1, abs=1e-4), "held": True}),
-        ({"window_cut": True}, "window-cut", {}),
-        ({"epoch": 1}, "undrawn", {}),
-        ({"epoch": None, "start_ns": 0}, "undrawn", {}),
-        ({"class_name": "gone"}, "undrawn", {}),
+        ({"window_cut": True}, "window-cut", {}), ({"epoch": 1}, "undrawn", {}),
+        ({"epoch": None, "start_ns": 0}, "undrawn", {}), ({"class_name": "gone"}, "undrawn", {}),
         ({"arm": len(MIX.weights)}, "undrawn", {"propensity": None}),
     ],
-)
+)  # fmt: skip
 def test_default_is_certain_a_held_client_has_the_holdbacks_share_and_doubts_are_named(
     given: dict[str, Any], doubt: str, more: dict[str, Any]
 ) -> None:

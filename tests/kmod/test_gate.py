@@ -61,14 +61,6 @@ def test_a_congestion_control_that_loses_references_is_not_well(wrong: dict[str,
     assert nets.Catch(0, [{"rows": [row]}], [], "").well() == well
 
 
-def test_the_table_names_what_ran_and_who_held_what() -> None:
-    row = {"cc": "dctcp", "ecn": "-", "connections": 0, "refused": "Protocol not supported", "result": "ok, refused"}
-    used = {**USED, "cc": "reno", "ecn": "on", "ecn agreed": 5, "ran": {"reno": 5}, "result": "ok"}
-    head, first, second = nets.table([row, {**used, "before": [None, 3], "after": [None, 3], "unload": "gone"}])
-    assert head.split()[:4] == ["cc", "ecn", "conn", "agreed"] and "Protocol not supported" in first
-    assert second.split() == ["reno", "on", "5", "5", "reno", "5", "-/3", "-/3", "gone", "ok"]
-
-
 def test_only_our_leaks_are_ours() -> None:
     assert OURS.search("    [<0>] ct_version_new+0x2a/0x90 [configtron]") and OURS.search("  planted_leak+0x1")
     assert OURS.search("    [<0>] 0x00000000a0832123") and OURS.search("hex dump\n  backtrace (crc 1befd5):\n")

@@ -27,9 +27,7 @@ from configtron.lab.internet.shares import RTO_MINS_MS, SYNACK_RTOS_MS
 from configtron.lab.internet.sites import REGIONS, SiteServer
 from configtron.lab.internet.truth import Expectation, oracle
 from configtron.probe import withhold
-from tests.support import ROOT
 from tests.support.waiting import until
-from tests.test_reasons import ROW
 
 SITES = [f"site{n}.example" for n in range(1000)]
 
@@ -248,21 +246,6 @@ def test_bounds_are_never_above_the_window(internet: Internet) -> None:
             for knob, expected in oracle(internet, region, site.host).items():
                 if expected.bound and expected.values and knob != "tls_versions":
                     assert expected.least <= min(v for v in expected.values if isinstance(v, int)), (site.host, knob)
-
-
-def test_every_reason_of_the_truth_is_documented(internet: Internet) -> None:
-    """docs/fingerprint.md knows each; only what a server leaves out is the truth's own word, reported as `absent`."""
-    page = (ROOT / "docs" / "fingerprint.md").read_text()
-    known = {row[0] for row in ROW.findall(page)}
-    for site in internet.sites:
-        for region in ("na", "au"):
-            for knob, expected in oracle(internet, region, site.host).items():
-                for reason in expected.reasons:
-                    family, colon, detail = reason.partition(":")
-                    row = f"{family}:*" if colon else reason
-                    assert reason == truth.NOT_ANNOUNCED or row in known, (knob, reason)
-                    if colon and family in ("unclear", "tls") and not detail.startswith("alert-") and detail != "*":
-                        assert f"`{detail}`" in page, reason
 
 
 def test_where_there_is_nothing_the_reason_is_named(internet: Internet) -> None:

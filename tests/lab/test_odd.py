@@ -180,15 +180,12 @@ def test_versions_are_those_it_has(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("impairment", "wanted"),
     [
-        ("", [SETTINGS, WINDOW_UPDATE, SETTINGS]),
-        ("h2-later", [SETTINGS, WINDOW_UPDATE, SETTINGS, SETTINGS]),
+        ("", [SETTINGS, WINDOW_UPDATE, SETTINGS]), ("h2-later", [SETTINGS, WINDOW_UPDATE, SETTINGS, SETTINGS]),
         ("h2-goaway:11", [SETTINGS, WINDOW_UPDATE, GOAWAY]),
-        ("h2-goaway-asked:0", [SETTINGS, WINDOW_UPDATE, SETTINGS, GOAWAY]),
-        ("h2-goaway-first:13", [GOAWAY]),
-        ("h2-update-first", [WINDOW_UPDATE, SETTINGS]),
-        ("h2-no-settings", [SETTINGS]),
+        ("h2-goaway-asked:0", [SETTINGS, WINDOW_UPDATE, SETTINGS, GOAWAY]), ("h2-goaway-first:13", [GOAWAY]),
+        ("h2-update-first", [WINDOW_UPDATE, SETTINGS]), ("h2-no-settings", [SETTINGS]),
     ],
-)
+)  # fmt: skip
 def test_frames_come_in_the_order_of_the_row(folder: Path, impairment: str, wanted: list[int]) -> None:
     heard = asked(site(folder, impairment), 443, frames_after(PREFACE + H2_GET, len(wanted)), client())
     assert kinds(heard) == wanted

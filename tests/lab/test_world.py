@@ -54,19 +54,15 @@ def boot(raised: GuestInternet, output: Path, command: list[str]) -> tuple[int, 
 def look(internet: Internet, output: Path) -> Seen:
     vantages = [
         {
-            "name": link.name,
-            "source_address": link.prober_address,
-            "resolver": link.resolver,
+            "name": link.name, "source_address": link.prober_address, "resolver": link.resolver,
             "gateway_mac": f"02:00:00:3c:{link.number:02x}:02",
         }
         for link in world(internet).links
-    ]
+    ]  # fmt: skip
     asked = {
-        "vantages": vantages,
-        "hosts": [site.host for site in internet.sites],
-        "server_pools": [pool.netns for pool in world(internet).server_pools],
-        "truth": f"{GUEST_OUTPUT}/truth",
-    }
+        "vantages": vantages, "hosts": [site.host for site in internet.sites],
+        "server_pools": [pool.netns for pool in world(internet).server_pools], "truth": f"{GUEST_OUTPUT}/truth",
+    }  # fmt: skip
     (output / "asked.json").write_text(json.dumps(asked))
     command = [sys.executable, str(LOOK), f"{GUEST_OUTPUT}/asked.json", f"{GUEST_OUTPUT}/seen.json"]
     code, console = boot(world(internet), output, command)

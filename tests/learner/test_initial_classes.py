@@ -288,11 +288,9 @@ def test_planted_dead_knobs_are_found_and_not_explored() -> None:
     found = importance.dead_knobs(grid, tally, 0.1)
     named = {(row.dead.knob, row.dead.where, row.dead.value) for row in found}
     assert named == {
-        ("tcp_slow_start_after_idle", "", ""),
-        ("tcp_low_latency", "", ""),
-        ("tcp_autocorking", "", ""),
+        ("tcp_slow_start_after_idle", "", ""), ("tcp_low_latency", "", ""), ("tcp_autocorking", "", ""),
         ("pacing", "tcp_congestion_control", "bbr"),
-    }
+    }  # fmt: skip
     assert all(0 < row.unseen < 0.1 and row.pairs > 100 for row in found)
     assert len(grid.without([row.dead for row in found])) == 84
     assert len(importance.proven(found)) == sum(row.unseen <= 0.05 for row in found) > 0

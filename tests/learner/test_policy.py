@@ -413,10 +413,8 @@ def test_it_learns_as_any_other_does(own: str) -> None:
     [
         ("own_policy:Raises", "ZeroDivisionError: none left .*own_policy.py, line 23"),
         ("own_policy:Lost", "AttributeError: .*nothing.*own_policy.py, line 27"),
-        ("own_policy:Beyond", "configuration that the grid"),
-        ("own_policy:Heavy", "sum to 1"),
-        ("own_policy:Empty", "served_ is NoneType"),
-        ("own_policy:Wanting", "TypeError"),
+        ("own_policy:Beyond", "configuration that the grid"), ("own_policy:Heavy", "sum to 1"),
+        ("own_policy:Empty", "served_ is NoneType"), ("own_policy:Wanting", "TypeError"),
         ("own_policy:Nothing", r"'own_policy:Nothing': where.. \(.*own_policy.py, line 55. returns NoneType;"),
         ("own_policy:Short", "returns an array of int64 .*an array of 100 integers"),
         ("own_policy:Outside", "returns 10000 to 100[0-9][0-9] where there are 0 to"),
@@ -428,13 +426,11 @@ def test_it_learns_as_any_other_does(own: str) -> None:
         ("own_policy:number", "no configtron.learner.TablePolicy"),
         ("own_policy:Nowhere", "no Nowhere in own_policy"),
         ("no_policy_here:Fastest", "No module named 'no_policy_here'"),
-        ("broken_policy:X", "No module named 'nothing_of_the_kind'"),
-        ("unreadable_policy:X", "SyntaxError"),
-        ("own policy:Fastest", "write package.module:Class"),
-        (":Fastest", "write package.module:Class"),
+        ("broken_policy:X", "No module named 'nothing_of_the_kind'"), ("unreadable_policy:X", "SyntaxError"),
+        ("own policy:Fastest", "write package.module:Class"), (":Fastest", "write package.module:Class"),
         ("own_policy:", "write package.module:Class"),
     ],
-)
+)  # fmt: skip
 def test_what_it_does_wrong_is_one_line(own: str, name: str, words: str) -> None:
     with pytest.raises(BadInput, match=words) as caught:
         lived_through(name)
@@ -450,21 +446,15 @@ def test_what_is_encoded_comes_back() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "{",
-        "[" * 5000,
-        '{"tuple":' * 900 + "1" + "}" * 900,
-        '{"map": 5}',
-        '{"map": [["a"]]}',
+        "", "{", "[" * 5000, '{"tuple":' * 900 + "1" + "}" * 900, '{"map": 5}', '{"map": [["a"]]}',
         '{"map": [["a", {"kind": "NetworkClass", "fields": []}]]}',
-        '{"map": [["a", {"kind": "nothing", "fields": {}}]]}',
-        '{"map": [["a", {"float": 1%s}]]}' % ("0" * 400),
+        '{"map": [["a", {"kind": "nothing", "fields": {}}]]}', '{"map": [["a", {"float": 1%s}]]}' % ("0" * 400),
         '{"map": [["a", {"array": 5, "dtype": "<f8", "shape": [1]}]]}',
         '{"map": [["a", {"array": "eJwDAAAAAAE=", "dtype": "O", "shape": [0]}]]}',
         '{"map": [["a", {"array": "eJwDAAAAAAE=", "dtype": "f4,(2,", "shape": [0]}]]}',
         '{"map": [["a", {"array": "eJwDAAAAAAE=", "dtype": "<f8", "shape": [1180591620717411303424]}]]}',
     ],
-)
+)  # fmt: skip
 def test_what_was_not_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="no saved policy"):
         decode(text)

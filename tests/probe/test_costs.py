@@ -13,17 +13,12 @@ from configtron.probe.costs import cost, unit_costs
 PROBES = {
     "dns": {"journal_bytes": 100},
     "http_version": {
-        "connections": 1,
-        "starts": 1,
-        "packets_out": 5,
-        "packets_in": 4,
-        "bytes_out": 300,
-        "bytes_in": 900,
+        "connections": 1, "starts": 1, "packets_out": 5, "packets_in": 4, "bytes_out": 300, "bytes_in": 900,
     },
     "rwin": {"connections": 2, "starts": 3.5, "packets_out": 10, "packets_in": 9, "bytes_out": 700, "bytes_in": 4000},
     "icw": {"connections": 4, "starts": 4, "packets_out": 20, "packets_in": 30, "evidence_bytes": 9000},
     "rto": {"connections": 1, "starts": 1},
-}
+}  # fmt: skip
 UNITS = unit_costs(json.dumps({"measured": "by hand", "profiles": {"quick": {"session_s": 36, "probes": PROBES}}}))
 
 

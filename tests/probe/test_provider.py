@@ -7,16 +7,11 @@ from configtron.probe.provider import provider, registered_domain
 @pytest.mark.parametrize(
     ("host", "domain"),
     [
-        ("www.bbc.co.uk", "bbc.co.uk"),
-        ("Mail.Google.com.", "google.com"),
-        ("a.b.c.tokyo.jp", "c.tokyo.jp"),
-        ("someone.github.io", "someone.github.io"),
-        ("co.uk", "co.uk"),
-        ("localhost", "localhost"),
-        ("192.0.2.1", "192.0.2.1"),
-        ("2001:db8::1", "2001:db8::1"),
+        ("www.bbc.co.uk", "bbc.co.uk"), ("Mail.Google.com.", "google.com"), ("a.b.c.tokyo.jp", "c.tokyo.jp"),
+        ("someone.github.io", "someone.github.io"), ("co.uk", "co.uk"), ("localhost", "localhost"),
+        ("192.0.2.1", "192.0.2.1"), ("2001:db8::1", "2001:db8::1"),
     ],
-)
+)  # fmt: skip
 def test_registered_domain(host: str, domain: str) -> None:
     assert registered_domain(host) == domain
 

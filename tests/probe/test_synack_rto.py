@@ -188,13 +188,8 @@ def test_runs_that_each_repeat_in_their_own_way_have_no_timer() -> None:
     for run in runs:
         gaps = (run[0], run[0], run[0] * 1.43, run[0] * 1.43)
         details: dict[str, Any] = {
-            "arrival": 0.03,
-            "duplicates": 0,
-            "gaps": gaps,
-            "late": (),
-            "overdue": (0, 0),
-            "rtt": 0.03,
-        }
+            "arrival": 0.03, "duplicates": 0, "gaps": gaps, "late": (), "overdue": (0, 0), "rtt": 0.03,
+        }  # fmt: skip
         rows += [reading(knob, value, **details) for knob, value in zip(knobs, run, strict=True)]
     found = {knob: (o.value, o.reason) for knob, o in merge_all(rows).items()}
     assert found == dict.fromkeys(knobs, (None, "unclear:irregular"))

@@ -43,20 +43,12 @@ def refused(knob: str) -> Readings:
         ("/b", PageStep("a.example", "/b", "", False)),
         ("http://B.example/x?y", PageStep("b.example", "/x?y", "", False)),
         ("https://a.example/", PageStep("a.example", "/", "", True)),
-        ("//b.example", PageStep("b.example", "/", "", False)),
-        ("http://a.example/", None),
-        ("http://a.example:81/", None),
-        ("https://a.example:80/", None),
-        ("http://127.1/", None),
-        ("/ä", None),
-        ("http://2130706433/", None),
-        ("http://a..b/", None),
-        ("http://a.example/x y", None),
-        ("http://[::1/", None),
-        ("ftp://b.example/", None),
-        ("https://b.example:8443/", None),
+        ("//b.example", PageStep("b.example", "/", "", False)), ("http://a.example/", None),
+        ("http://a.example:81/", None), ("https://a.example:80/", None), ("http://127.1/", None), ("/ä", None),
+        ("http://2130706433/", None), ("http://a..b/", None), ("http://a.example/x y", None), ("http://[::1/", None),
+        ("ftp://b.example/", None), ("https://b.example:8443/", None),
     ],
-)
+)  # fmt: skip
 def test_where_a_redirect_leads(location: str, step: PageStep | None) -> None:
     assert redirected(HOME, "", clear(302, location)) == redirected(HOME, "", clear(301, location)) == step
     assert redirected(HOME, "", clear(200, location)) is None

@@ -106,16 +106,12 @@ def alert(level: int, number: int) -> bytes:
 @pytest.mark.parametrize(
     ("stated", "closes", "text"),
     [
-        (alert(2, 70), True, "()"),
-        (alert(2, 40), True, "- (tls:alert-handshake-failure)"),
-        (alert(1, 112), True, "- (tls:alert-unrecognized-name)"),
-        (alert(2, 201), True, "- (tls:alert-201)"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", True, "- (tls:not-tls)"),
-        (b"\x15", True, "- (closed)"),
-        (b"", True, "- (closed)"),
-        (b"", False, "- (no-data)"),
+        (alert(2, 70), True, "()"), (alert(2, 40), True, "- (tls:alert-handshake-failure)"),
+        (alert(1, 112), True, "- (tls:alert-unrecognized-name)"), (alert(2, 201), True, "- (tls:alert-201)"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", True, "- (tls:not-tls)"), (b"\x15", True, "- (closed)"),
+        (b"", True, "- (closed)"), (b"", False, "- (no-data)"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_version_has_a_name(stated: bytes, closes: bool, text: str) -> None:
     (found,) = read(ask(lambda heard: (stated, closes), "1.2"))
     assert found.text == text

@@ -69,26 +69,17 @@ TRIVIAL = Truth((10,), bound=True, least=1)
 
 
 @pytest.mark.parametrize(("observation", "truth", "right", "answered", "overclaim"), [
-    (seen(10, "A"), TEN, True, True, False),
-    (seen(10, "C"), Truth((10, 11)), True, False, False),
-    (seen(4, "B"), TEN, False, False, True),
-    (seen(4, "B"), BOUND, False, False, True),
-    (seen(10, "B"), BOUND, True, True, False),
-    (seen(4, "L"), BOUND, True, True, False),
+    (seen(10, "A"), TEN, True, True, False), (seen(10, "C"), Truth((10, 11)), True, False, False),
+    (seen(4, "B"), TEN, False, False, True), (seen(4, "B"), BOUND, False, False, True),
+    (seen(10, "B"), BOUND, True, True, False), (seen(4, "L"), BOUND, True, True, False),
     # true, but less than the answer proves
-    (seen(3, "L"), BOUND, True, False, False),
-    (seen(1, "L"), TRIVIAL, True, False, False),
-    (seen(4, "L"), TEN, True, False, False),
-    (seen(11, "L"), BOUND, False, False, True),
-    (seen(None, "N"), TEN, False, False, False),
+    (seen(3, "L"), BOUND, True, False, False), (seen(1, "L"), TRIVIAL, True, False, False),
+    (seen(4, "L"), TEN, True, False, False), (seen(11, "L"), BOUND, False, False, True),
     # excused is not answered
-    (seen(None, "N"), EXCUSED, True, False, False),
-    (seen(None, "N"), NOTHING, True, True, False),
-    (seen(None, "N", "no-h2"), NOTHING, False, False, False),
-    (seen(None, "N", "unclear:alone"), NOTHING, False, False, False),
-    (seen("absent", "B"), ABSENT, True, True, False),
-    (seen("absent", "B"), NOTHING, False, False, True),
-    (seen(5, "B"), NOTHING, False, False, True),
+    (seen(None, "N"), TEN, False, False, False), (seen(None, "N"), EXCUSED, True, False, False),
+    (seen(None, "N"), NOTHING, True, True, False), (seen(None, "N", "no-h2"), NOTHING, False, False, False),
+    (seen(None, "N", "unclear:alone"), NOTHING, False, False, False), (seen("absent", "B"), ABSENT, True, True, False),
+    (seen("absent", "B"), NOTHING, False, False, True), (seen(5, "B"), NOTHING, False, False, True),
 ])  # fmt: skip
 @pytest.mark.parametrize("kind", [Truth, LabExpectation])
 def test_each_verdict_is_judged(

@@ -146,17 +146,15 @@ def of_campaign(files: Files, vary: Vary) -> Calls:
         "planned_targets": vary(partial(campaign.planned_targets, write=str), options=probe),
         "read_template": vary(campaign.read_template, path=ANY),
         "parse_conditions": vary(campaign.parse_conditions, texts=("",)),
-        "open_runs": vary(campaign.open_runs, db=ANY),
-        "find_run": on_store(campaign.find_run),
+        "open_runs": vary(campaign.open_runs, db=ANY), "find_run": on_store(campaign.find_run),
         "score_run": on_store(campaign.score_run),
         "changes": on_store(lambda store, number: campaign.changes(store, number, number)),
-        "locked": vary(partial(campaign.locked, number=1), folder=ANY),
-        "write_run": vary(write, options=probe),
+        "locked": vary(partial(campaign.locked, number=1), folder=ANY), "write_run": vary(write, options=probe),
         "merge": vary(campaign.merge, options=campaign.MergeOptions((files.runs,)), db=new),
         "export_parquet": vary(parquet, folder=ANY),
         "resolve_targets": vary(campaign.resolve_targets, options=campaign.ResolveOptions(probe, files.new())),
         "campaign_cost": vary(campaign.campaign_cost, options=campaign.PlanOptions(10)),
-    }
+    }  # fmt: skip
 
 
 def of_capture(files: Files, vary: Vary) -> Calls:
@@ -188,13 +186,10 @@ def of_capture(files: Files, vary: Vary) -> Calls:
 def of_learning(files: Files, vary: Vary) -> Calls:
     db = files.learned
     of_options = {
-        "evaluate": learning.EvaluateOptions(db, ("mab_nc",)),
-        "explain": learning.ExplainOptions(db, "192.0.2.7"),
-        "export": learning.ExportOptions(db),
-        "train_initial": learning.InitialOptions(files.new()),
-        "predict_initial": learning.WindowsOptions(db, "192.0.2.1"),
-        "evaluate_initial": learning.HitOptions(db),
-    }
+        "evaluate": learning.EvaluateOptions(db, ("mab_nc",)), "explain": learning.ExplainOptions(db, "192.0.2.7"),
+        "export": learning.ExportOptions(db), "train_initial": learning.InitialOptions(files.new()),
+        "predict_initial": learning.WindowsOptions(db, "192.0.2.1"), "evaluate_initial": learning.HitOptions(db),
+    }  # fmt: skip
 
     def load(options: Any, data: bytes) -> object:
         return learning.import_file(io.BytesIO(data), "x.csv", options)
@@ -309,11 +304,9 @@ MADE: dict[str, Callable[[Files, Vary], Calls]] = {
 # Functions that take only what another of these returned, or nothing.
 OF_RESULTS = {
     "campaign": {"baseline_of", "judged", "records_of", "run_folder", "run_rows", "status_of", "vantages_of_run"},
-    "capture": {"proofs_of", "watch_rows"},
-    "learning": {"knobs_of_tensor", "restored_policy", "saved"},
-    "lease": {"driver_names", "knobs"},
-    "replay": set(),
-}
+    "capture": {"proofs_of", "watch_rows"}, "learning": {"knobs_of_tensor", "restored_policy", "saved"},
+    "lease": {"driver_names", "knobs"}, "replay": set(),
+}  # fmt: skip
 
 
 def calls_of(package: str, folder: Path) -> Calls:

@@ -166,13 +166,11 @@ def changed_by(statement: str) -> Callable[[Path, Path], None]:
 
 
 BAD: dict[str, Callable[[Path, Path], object]] = {
-    "text": lambda good, bad: bad.write_text("no database\n" * 100),
-    "absent": lambda good, bad: None,
-    "newer": changed_by("PRAGMA user_version = 999"),
-    "empty": lambda good, bad: Store(bad).close(),
+    "text": lambda good, bad: bad.write_text("no database\n" * 100), "absent": lambda good, bad: None,
+    "newer": changed_by("PRAGMA user_version = 999"), "empty": lambda good, bad: Store(bad).close(),
     "damaged": lambda good, bad: bad.write_bytes(good.read_bytes()[:4096] + b"\xff" * 20000),
     "config": changed_by("UPDATE run SET config = json_object('vantages', 7)"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", BAD)

@@ -197,11 +197,8 @@ def test_filters_work_in_a_browser_and_nothing_is_requested(tmp_path: Path) -> N
         # copa has no figures in the second run: 3 parts of run1 are complete, each with one such row and no point
         assert (page.value(SHOWN), page.value(POINTS)) == (21, 18)
         for name, value, rows in (
-            ("path", "pantheon:2", 12),
-            ("scheme", "copa", 4),
-            ("flows", "3", 2),
-            ("path", "all", 3),
-        ):
+            ("path", "pantheon:2", 12), ("scheme", "copa", 4), ("flows", "3", 2), ("path", "all", 3),
+        ):  # fmt: skip
             page.value(choose(name, value))
             assert page.value(SHOWN) == rows, (name, value)
         assert page.value(POINTS) == 2, "of 3 shown runs one has no figures"

@@ -267,11 +267,9 @@ def test_tables_say_what_was_drawn_and_what_stands_for_it() -> None:
     outcomes = evaluated([calibrated(HIDDEN, 0.1), calibrated(FOREIGN, 0.2)], JUDGED, 1)
     errors, parameters, figures = outcomes.tables
     assert [row[:6] for row in errors.rows] == [
-        ["hidden-1", HIDDEN, 10.0, 50.0, 30.0, 5.0],
-        ["commute", FOREIGN, 20.0, 50.0, 30.0, 5.0],
-        ["mean of 1", HIDDEN, 10.0, 50.0, 30.0, 5.0],
-        ["mean of 1", FOREIGN, 20.0, 50.0, 30.0, 5.0],
-    ]
+        ["hidden-1", HIDDEN, 10.0, 50.0, 30.0, 5.0], ["commute", FOREIGN, 20.0, 50.0, 30.0, 5.0],
+        ["mean of 1", HIDDEN, 10.0, 50.0, 30.0, 5.0], ["mean of 1", FOREIGN, 20.0, 50.0, 30.0, 5.0],
+    ]  # fmt: skip
     truth = hidden(1, 1)[0].truth
     assert truth
     assert [row[:4] for row in parameters.rows] == [

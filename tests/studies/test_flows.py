@@ -83,17 +83,12 @@ def test_answers_survive_their_text() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: Trial(LINK, ()),
-        lambda: Trial(LINK, (Flow("cubic"),) * (MOST_FLOWS + 1)),
-        lambda: Trial(LINK, (Flow("cubic", 30.0),)),
-        lambda: Trial(LINK, (Flow("cubic"),), counted_from_s=30.0),
-        lambda: Trial(LINK, (Flow("cubic"),), math.nan),
-        lambda: Trial(LINK, (Flow(),)),
-        lambda: trials_of("[{}]"),
-        lambda: trials_of("nothing"),
-        lambda: outcomes_of("[]"),
+        lambda: Trial(LINK, ()), lambda: Trial(LINK, (Flow("cubic"),) * (MOST_FLOWS + 1)),
+        lambda: Trial(LINK, (Flow("cubic", 30.0),)), lambda: Trial(LINK, (Flow("cubic"),), counted_from_s=30.0),
+        lambda: Trial(LINK, (Flow("cubic"),), math.nan), lambda: Trial(LINK, (Flow(),)), lambda: trials_of("[{}]"),
+        lambda: trials_of("nothing"), lambda: outcomes_of("[]"),
     ],
-)
+)  # fmt: skip
 def test_what_is_none_is_refused(wrong) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(BadInput):
         wrong()

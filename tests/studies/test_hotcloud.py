@@ -32,11 +32,9 @@ from configtron.studies.tensors.weights import apart, weights
 
 # The names of four configurations, in their order: cubic with 10 and 30, then bbr with both.
 VALUES: Mapping[str, tuple[Value, ...]] = {
-    "tcp_congestion_control": ("cubic", "bbr"),
-    "initcwnd": (10, 30),
-    "pacing": ("pfifo_fast",),
+    "tcp_congestion_control": ("cubic", "bbr"), "initcwnd": (10, 30), "pacing": ("pfifo_fast",),
     "http_version": ("http/1.1",),
-}
+}  # fmt: skip
 
 
 def tensor(

@@ -173,10 +173,8 @@ def test_weights_of_other_shapes_or_without_numbers_are_refused(options: IndigoO
     with pytest.raises(BadInput):
         show_indigo(tmp_path)
     for name, part in (
-        ("hidden", np.zeros((2, 2))),
-        ("bias", np.full(128, np.nan)),
-        ("readout_bias", np.zeros(5, int)),
-    ):
+        ("hidden", np.zeros((2, 2))), ("bias", np.full(128, np.nan)), ("readout_bias", np.zeros(5, int)),
+    ):  # fmt: skip
         file.write_bytes(training_flows.arrays_bytes({**arrays, name: part}))
         with pytest.raises(BadInput, match=rf"indigo.npz: damaged \(no weights: {name}"):
             show_indigo(tmp_path)

@@ -24,14 +24,11 @@ from tests.support.running_outcomes import running_outcomes
 
 # Kind -> what is broken.
 HOSTS = {
-    "none": "nothing",
-    "socket": "the socket is root's, as the reader makes it where nothing else is asked for",
-    "folder": "the socket's folder is closed",
-    "format": "nginx logs in its own format",
-    "bpf": "root has neither CAP_BPF nor CAP_SYS_ADMIN",
-    "clock": "no program synchronises the clock",
+    "none": "nothing", "socket": "the socket is root's, as the reader makes it where nothing else is asked for",
+    "folder": "the socket's folder is closed", "format": "nginx logs in its own format",
+    "bpf": "root has neither CAP_BPF nor CAP_SYS_ADMIN", "clock": "no program synchronises the clock",
     "disk": "the database's disk is full",
-}
+}  # fmt: skip
 WITHOUT_BPF = ("setpriv", "--bounding-set=-bpf,-sys_admin", "--inh-caps=-all")
 
 

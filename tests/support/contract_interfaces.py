@@ -152,11 +152,6 @@ def lines_of(lines: list[str]) -> str:
 
 
 CONTRACTS = {
-    "exit_codes": exit_codes,
-    "csv_heads": csv_heads,
-    "python_names": python_names,
-    "database": database,
-    "kernel_calls": kernel_calls,
-    "pinned_maps": pinned_maps,
-    "evidence": evidence,
-}
+    "exit_codes": exit_codes, "csv_heads": csv_heads, "python_names": python_names, "database": database,
+    "kernel_calls": kernel_calls, "pinned_maps": pinned_maps, "evidence": evidence,
+}  # fmt: skip

@@ -50,11 +50,9 @@ class Fixed:
 
 # What a scheme can ask for: a window below the path's, one that overflows the queue, a pace, a window under losses.
 LOADS: dict[str, tuple[Condition, Callable[[], Scheme]]] = {
-    "window": (EVEN, lambda: Fixed(packets=30)),
-    "overflow": (EVEN, lambda: Fixed(packets=120)),
-    "paced": (EVEN, lambda: Fixed(mbit=15.0)),
-    "lossy": (LOSSY, lambda: Fixed(packets=15)),
-}
+    "window": (EVEN, lambda: Fixed(packets=30)), "overflow": (EVEN, lambda: Fixed(packets=120)),
+    "paced": (EVEN, lambda: Fixed(mbit=15.0)), "lossy": (LOSSY, lambda: Fixed(packets=15)),
+}  # fmt: skip
 
 
 def library_alone(program: Path) -> Path:

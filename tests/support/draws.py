@@ -143,15 +143,11 @@ def many(driver: EbpfDriver, server: Server, count: int) -> dict[str, Any]:
         wrong["close record"] += cookie not in closed or closed[cookie].opened != found
         wrong["profile"] += found is None or found.profile != ("" if arm is None else MIXES[name].profiles[arm])
     return {
-        "connections": count,
-        "kinds": kinds,
-        "wrong": wrong,
-        "lost": driver.lost_records(),
-        "records": [len(opened), len(closed)],
-        "units": len(arms),
+        "connections": count, "kinds": kinds, "wrong": wrong, "lost": driver.lost_records(),
+        "records": [len(opened), len(closed)], "units": len(arms),
         "units with two arms": sum(len(found) > 1 for found in arms.values()),
         "held": sum(True in found for found in held_units.values()),
         "held and not": sum(len(found) > 1 for found in held_units.values()),
         "without rtt": sum(record.rtt_us is None for record in opened.values()),
         "start before end": sum(0 < one.opened.start_ns <= one.end_ns for one in closed.values()),
-    }
+    }  # fmt: skip

@@ -11,26 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from configtron.model.nouns import (
-    ACK,
-    FIN,
-    OPT_MSS,
-    OPT_SACK_PERMITTED,
-    OPT_WSCALE,
-    PSH,
-    RST,
-    SYN,
-    Packet,
-    Segment,
-    Target,
-    Trace,
-)  # fmt: skip
+from configtron.model import nouns
 from configtron.model.protocols import Wire
 from configtron.probe.icw import icw
 from configtron.probe.play import play
 from tests.support.timed_wire import TimedWire
 
-TARGET = Target("site.example", "192.0.2.1")
+TARGET = nouns.Target("site.example", "192.0.2.1")
 
 
 @dataclass
@@ -58,7 +45,7 @@ class FakeServer(TimedWire):
     silent: bool = False
     think_after: int = 0
     think_s: float = 0.0
-    options: tuple[tuple[int, bytes], ...] = ((OPT_MSS, (1460).to_bytes(2, "big")),)
+    options: tuple[tuple[int, bytes], ...] = ((nouns.OPT_MSS, (1460).to_bytes(2, "big")),)
     drop: frozenset[int] = frozenset()
 
     _mss: int = 536
@@ -76,37 +63,37 @@ class FakeServer(TimedWire):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def send(self, segment: Segment, tos: int = 0) -> Packet:
+    def send(self, segment: nouns.Segment, tos: int = 0) -> nouns.Packet:
         """The script speaks; the server hears it half a round trip later and plans its answers."""
         arrival = self.now + self.rtt_s / 2
-        if segment.flags & RST:
+        if segment.flags & nouns.RST:
             self.due.clear()
-        elif segment.flags & SYN:
+        elif segment.flags & nouns.SYN:
             self._syn(segment, arrival)
             return self.sent(segment)
         self._trip_s = self._trip_s or arrival - self._answered_at
         if segment.length:
             self._heard = max(self._heard, segment.end)
             self._request(arrival)
-        elif segment.flags & ACK:
+        elif segment.flags & nouns.ACK:
             self._ack(segment, arrival)
         return self.sent(segment)
 
-    def _plan(self, leaves: float, segment: Segment, kind: str = "") -> None:
+    def _plan(self, leaves: float, segment: nouns.Segment, kind: str = "") -> None:
         self.say(leaves + self.rtt_s / 2, segment, kind)
 
-    def _syn(self, segment: Segment, at: float) -> None:
+    def _syn(self, segment: nouns.Segment, at: float) -> None:
         if self.silent:
             return
         if self.refuse:
-            self._plan(at, Segment(RST | ACK, ack=1))
+            self._plan(at, nouns.Segment(nouns.RST | nouns.ACK, ack=1))
             return
         self._answered_at = at
         self._mss = segment.mss or 536
-        self._tlp = self.sack and segment.option(OPT_SACK_PERMITTED) is not None
-        options = self.options + (((OPT_SACK_PERMITTED, b""),) if self._tlp else ())
-        options += ((OPT_WSCALE, b"\x07"),) if segment.wscale is not None else ()
-        answer = Segment(SYN | ACK, ack=1, window=self.window, options=options)
+        self._tlp = self.sack and segment.option(nouns.OPT_SACK_PERMITTED) is not None
+        options = self.options + (((nouns.OPT_SACK_PERMITTED, b""),) if self._tlp else ())
+        options += ((nouns.OPT_WSCALE, b"\x07"),) if segment.wscale is not None else ()
+        answer = nouns.Segment(nouns.SYN | nouns.ACK, ack=1, window=self.window, options=options)
         self._plan(at, answer)
         delay = 0.0
         for n in range(self.synack_retries):
@@ -119,7 +106,7 @@ class FakeServer(TimedWire):
         if self._asked:
             return
         self._asked = True
-        self._plan(at, Segment(ACK, seq=1, ack=self._heard))
+        self._plan(at, nouns.Segment(nouns.ACK, seq=1, ack=self._heard))
         trip_s, least_s = self._trip_s, self.rto_min_s
         timers = {"sum": trip_s + max(least_s, 2 * trip_s), "larger": max(least_s, 3 * trip_s), "constant": least_s}
         rto = timers[self.timer]
@@ -166,14 +153,14 @@ class FakeServer(TimedWire):
             count += 1
         return count
 
-    def _piece(self, offset: int, size: int) -> Segment:
+    def _piece(self, offset: int, size: int) -> nouns.Segment:
         size = min(size, self.page - offset)
         end = offset + size
-        flags = ACK | PSH | (FIN if self.closes and end >= self.page else 0)
+        flags = nouns.ACK | nouns.PSH | (nouns.FIN if self.closes and end >= self.page else 0)
         payload = (self.greeting if offset == 0 else b"")[:size]
-        return Segment(flags, seq=1 + offset, ack=self._heard, payload=payload, length=size)
+        return nouns.Segment(flags, seq=1 + offset, ack=self._heard, payload=payload, length=size)
 
-    def _ack(self, segment: Segment, at: float) -> None:
+    def _ack(self, segment: nouns.Segment, at: float) -> None:
         self.cancel("synack")
         self._established = True
         if segment.ack > 1:
@@ -182,7 +169,9 @@ class FakeServer(TimedWire):
                 self._burst(at, 2)
 
 
-def probed(wire: Wire, **params: Any) -> Trace:
+def probed(wire: Wire, **params: Any) -> nouns.Trace:
     """Return what the probe of the initial window hears over the wire."""
     packets, ending = play(icw(TARGET, "agent", **params), wire)
-    return Trace("t", TARGET, "here", "icw", tuple(sorted({"mss": 536, **params}.items())), 0, packets, ending=ending)
+    return nouns.Trace(
+        "t", TARGET, "here", "icw", tuple(sorted({"mss": 536, **params}.items())), 0, packets, ending=ending
+    )

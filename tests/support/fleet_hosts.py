@@ -46,10 +46,8 @@ HUMAN = "192.0.2.0/24"
 BASE = Rules({"human": Profile("human", (("initcwnd", 12),))}, {HUMAN: "human"})
 PROFILES = {name: Profile(name, (("initcwnd", 10 + at),)) for at, name in enumerate(("p0", "p1", "p2", "p3"))}
 PROFILES |= {
-    "bad": Profile("bad", (("initcwnd", 99),)),
-    "off": Profile("off"),
-    "barred": Profile("barred", (("x", 1),)),
-}
+    "bad": Profile("bad", (("initcwnd", 99),)), "off": Profile("off"), "barred": Profile("barred", (("x", 1),)),
+}  # fmt: skip
 SPOOL_BYTES = 20_000
 
 

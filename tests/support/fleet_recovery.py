@@ -112,21 +112,11 @@ def old_one_stopped(world: World, one: Planted) -> bool:
 
 
 ENDS: dict[str, Callable[[World, Planted], bool]] = {
-    "agent killed": host_is_right,
-    "reboot": host_is_right,
-    "killed between writes": host_is_right,
-    "manager killed": manager_is_right,
-    "old manager started": old_one_stopped,
-    "partition": host_is_heard,
-    "agent of another protocol": host_is_heard,
-    "agent's clock jumps": host_is_right,
-    "manager's clock jumps": manager_is_right,
-    "agent's journal full": host_is_right,
-    "module of another version": host_is_right,
-    "lease watchdog killed": host_is_right,
-    "external change": place_is_frozen,
-    "revoked": key_is_unheard,
-    "forged document": host_is_right,
-    "forged map": host_is_right,
-    "map replayed": host_is_right,
-}
+    "agent killed": host_is_right, "reboot": host_is_right, "killed between writes": host_is_right,
+    "manager killed": manager_is_right, "old manager started": old_one_stopped, "partition": host_is_heard,
+    "agent of another protocol": host_is_heard, "agent's clock jumps": host_is_right,
+    "manager's clock jumps": manager_is_right, "agent's journal full": host_is_right,
+    "module of another version": host_is_right, "lease watchdog killed": host_is_right,
+    "external change": place_is_frozen, "revoked": key_is_unheard, "forged document": host_is_right,
+    "forged map": host_is_right, "map replayed": host_is_right,
+}  # fmt: skip

@@ -44,17 +44,10 @@ class HeadlessPage:
         to_child, self._to = os.pipe()
         self._from, from_child = os.pipe()
         words = [
-            program,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--no-first-run",
-            "--remote-debugging-pipe",
-            f"--window-size={width},900",
-            f"--user-data-dir={folder / 'chromium'}",
+            program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+            "--remote-debugging-pipe", f"--window-size={width},900", f"--user-data-dir={folder / 'chromium'}",
             *([f"--user-agent={agent}"] if agent else []),
-        ]
+        ]  # fmt: skip
 
         def descriptors() -> None:
             # Chromium reads commands from 3 and writes events to 4. Free numbers above both: no copy closes the other.

@@ -17,14 +17,10 @@ from tests.support import capture_bytes as write
 SACK, STAMPS = b"\x02\x04\x05\xb4\x04\x02\x01\x01", b"\x02\x04\x05\xb4\x08\x0a" + bytes(8) + b"\x01\x01"
 # (from the server, flags, options) of connections that have no answer, or that have one.
 OPENINGS = [
-    [(0, SYN, SACK)],
-    [(0, SYN, STAMPS)],
-    [(0, SYN, b"")],
-    [(0, SYN, SACK), (1, RST | ACK, b"")],
-    [(0, SYN, SACK), (0, SYN, SACK)],
-    [(0, SYN, SACK), (1, SYN | ACK, SACK)],
+    [(0, SYN, SACK)], [(0, SYN, STAMPS)], [(0, SYN, b"")], [(0, SYN, SACK), (1, RST | ACK, b"")],
+    [(0, SYN, SACK), (0, SYN, SACK)], [(0, SYN, SACK), (1, SYN | ACK, SACK)],
     [(0, SYN, SACK), (1, SYN | ACK, SACK), (1, RST, b"")],
-]
+]  # fmt: skip
 
 
 def batches(data: bytes, wanted: frozenset[str] | None = None) -> list[ConnectionReports]:

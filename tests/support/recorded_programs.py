@@ -38,13 +38,10 @@ func main() {
 # Programs, and how each asks for a page; PLACE is a folder of its own.
 CLIENTS = {
     "curl": ("curl", "-g", "-s", "-o", "/dev/null", "-m", "30", "URL"),
-    "wget": ("wget", "-q", "-O", "/dev/null", "-T", "30", "URL"),
-    "urllib": (sys.executable, "-c", PYTHON, "URL"),
-    "requests": (sys.executable, "-c", REQUESTS, "URL"),
-    "node": ("node", "-e", NODE, "URL"),
-    "apt": (APT, "download-file", "URL", "PLACE/apt"),
-    "go": ("PLACE/fetch", "URL"),
-}
+    "wget": ("wget", "-q", "-O", "/dev/null", "-T", "30", "URL"), "urllib": (sys.executable, "-c", PYTHON, "URL"),
+    "requests": (sys.executable, "-c", REQUESTS, "URL"), "node": ("node", "-e", NODE, "URL"),
+    "apt": (APT, "download-file", "URL", "PLACE/apt"), "go": ("PLACE/fetch", "URL"),
+}  # fmt: skip
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell", "headless_shell")
 # A page that makes a browser open several connections.
 PAGE = "<html><body>" + "".join(f'<img src="small{n}">' for n in range(6)) + '<img src="big"></body></html>'
@@ -61,14 +58,10 @@ class Trouble(NamedTuple):
 
 # Each kind of trouble alone, all together, none; with and without super-frames.
 TROUBLES = {
-    "plain": Trouble(),
-    "loss": Trouble(loss=0.02),
-    "swap": Trouble(swap=0.03),
-    "double": Trouble(double=0.03),
-    "all": Trouble(0.02, 0.02, 0.02),
-    "merged": Trouble(merged=True),
+    "plain": Trouble(), "loss": Trouble(loss=0.02), "swap": Trouble(swap=0.03), "double": Trouble(double=0.03),
+    "all": Trouble(0.02, 0.02, 0.02), "merged": Trouble(merged=True),
     "merged, loss": Trouble(loss=0.02, swap=0.02, double=0.02, merged=True),
-}
+}  # fmt: skip
 
 
 class Recorded(NamedTuple):

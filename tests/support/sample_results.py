@@ -30,11 +30,9 @@ def run() -> list[Result]:
     """Ordered by site and vantage, as the store gives results."""
     made = []
     for site, vantage, icw, grade in (
-        ("a.example", "eu", 4, "C"),
-        ("a.example", "na", 10, "C"),
-        ("b.example", "eu", "!too-short", "N"),
+        ("a.example", "eu", 4, "C"), ("a.example", "na", 10, "C"), ("b.example", "eu", "!too-short", "N"),
         ("b.example", "na", 3, "L"),
-    ):
+    ):  # fmt: skip
         for trial in (1, 2):
             made.append(result(site, vantage, trial, reading("icw", icw, grade), reading("synack_rto", 1.03, unit="s")))
     return made

@@ -48,18 +48,11 @@ def surroundings(home: Path) -> dict[str, str]:
     # The lab kernel's cache is the one thing worth keeping between tours.
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return kept | {
-        "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}",
-        "HOME": str(home),
-        "XDG_CACHE_HOME": cache,
-        "XDG_DATA_HOME": str(home / ".local/share"),
-        "XDG_STATE_HOME": str(home / ".local/state"),
-        "XDG_CONFIG_HOME": str(home / ".config"),
-        "COLUMNS": "110",
-        "NO_COLOR": "1",
-        "TERM": "dumb",
-        "LC_ALL": "C.UTF-8",
-        "MAKEFLAGS": "",
-    }
+        "PATH": f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}", "HOME": str(home), "XDG_CACHE_HOME": cache,
+        "XDG_DATA_HOME": str(home / ".local/share"), "XDG_STATE_HOME": str(home / ".local/state"),
+        "XDG_CONFIG_HOME": str(home / ".config"), "COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb",
+        "LC_ALL": "C.UTF-8", "MAKEFLAGS": "",
+    }  # fmt: skip
 
 
 def printed(command: str, home: Path, *, repo: bool, stderr: bool) -> list[str]:

@@ -55,17 +55,12 @@ def written(one: Profile) -> Profile:
 def test_layout_is_the_programs() -> None:
     header = objects.headers().decode()
     for name, number in (
-        ("MAX_PROFILES", layout.MOST_PROFILES),
-        ("FAMILIES", layout.FAMILIES),
-        ("MAX_STEPS", layout.MOST_STEPS),
+        ("MAX_PROFILES", layout.MOST_PROFILES), ("FAMILIES", layout.FAMILIES), ("MAX_STEPS", layout.MOST_STEPS),
         ("NAME_BYTES", layout.NAME_BYTES + 1),
         ("KNOB_CONGESTION_CONTROL", layout.NUMBERS["tcp_congestion_control"]),
-        ("ASKS_SYNACK_RTO", layout.ASKS_SYNACK_RTO),
-        ("ASKS_RWND", layout.ASKS_RWND),
-        ("SLOTS", cells.SLOTS),
-        ("MAX_CELLS", cells.MOST_CELLS),
-        ("TCP_BPF_IW", layout.ROWS[layout.NUMBERS["initcwnd"]].option),
-    ):
+        ("ASKS_SYNACK_RTO", layout.ASKS_SYNACK_RTO), ("ASKS_RWND", layout.ASKS_RWND), ("SLOTS", cells.SLOTS),
+        ("MAX_CELLS", cells.MOST_CELLS), ("TCP_BPF_IW", layout.ROWS[layout.NUMBERS["initcwnd"]].option),
+    ):  # fmt: skip
         assert f"#define {name} {number}" in header, name
     assert sum(bool(row.option) for row in layout.ROWS) <= layout.MOST_STEPS
     assert REACHES.keys() == layout.NUMBERS.keys() == EVERYTHING.keys()
@@ -123,20 +118,17 @@ def test_what_is_no_prefix_is_stated(prefix: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "stated"),
     [
-        ({"quickack": 1}, "the drivers kmod and route can"),
-        ({"initcwnd": 0}, "it takes 1 to 1000 segments"),
-        ({"initcwnd": 4.5}, "it takes 1 to 1000"),
-        ({"min_rto": 0.4}, "it takes 0.008 to 0.2 s"),
+        ({"quickack": 1}, "the drivers kmod and route can"), ({"initcwnd": 0}, "it takes 1 to 1000 segments"),
+        ({"initcwnd": 4.5}, "it takes 1 to 1000"), ({"min_rto": 0.4}, "it takes 0.008 to 0.2 s"),
         ({"min_rto": 0.004}, "it takes 0.008 to 0.2 s"),
         ({"tcp_congestion_control": "westwood"}, "it takes bbr, cubic, reno, vegas"),
         ({"tcp_slow_start_after_idle": 0}, "say in the profile of which tcp_congestion_control"),
         ({"tcp_slow_start_after_idle": 0, "tcp_congestion_control": "vegas"}, "vegas cannot be wrapped"),
         ({"pacing": "pfifo_fast"}, "say in the profile of which tcp_congestion_control"),
         ({"pacing": "pfifo_fast", "tcp_congestion_control": "cubic", "max_pacing_rate": 9}, "pacing=fq"),
-        ({"no_such_knob": 1}, "no knob is called so"),
-        ({"window_clamp": "big"}, "it takes 1 to"),
+        ({"no_such_knob": 1}, "no knob is called so"), ({"window_clamp": "big"}, "it takes 1 to"),
     ],
-)
+)  # fmt: skip
 def test_out_of_reach_is_stated(settings: dict[str, Value], stated: str) -> None:
     with pytest.raises(BadInput) as caught:
         check(profile(**settings), ABLE)
@@ -250,13 +242,10 @@ def test_an_ending() -> None:
 @pytest.mark.parametrize(
     ("fields", "app", "rwnd"),
     [
-        ({"known": 0}, None, None),
-        ({"lasted_ns": 30_000_000, "busy": 5}, None, None),
-        ({"busy": 5}, 0.98, None),
-        ({"lasted_ns": 40_000_000, "busy": 10, "rwnd": 5}, 0.0, 0.5),
-        ({"busy": 300, "rwnd": 400}, 0.0, 1.0),
+        ({"known": 0}, None, None), ({"lasted_ns": 30_000_000, "busy": 5}, None, None), ({"busy": 5}, 0.98, None),
+        ({"lasted_ns": 40_000_000, "busy": 10, "rwnd": 5}, 0.0, 0.5), ({"busy": 300, "rwnd": 400}, 0.0, 1.0),
     ],
-)
+)  # fmt: skip
 def test_shares_that_the_tick_is_too_coarse_for(fields: dict[str, int], app: float | None, rwnd: float | None) -> None:
     record = closed(**fields)
     assert record.app_limited == (app if app is None else pytest.approx(app)) and record.rwnd_limited == rwnd

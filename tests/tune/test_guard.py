@@ -15,11 +15,9 @@ REACH = {
     "initcwnd": Reach("initcwnd", least=1, most=1000),
     "tcp_congestion_control": Reach("tcp_congestion_control", values=CONTROLS, refused=(("lp", "it needs ECN"),)),
     "resume_cwnd": Reach("resume_cwnd", least=4, most=65535),
-    "resume_rtt": Reach("resume_rtt", least=1e-6, most=120),
-    "min_rto": Reach("min_rto", least=0.001, most=120),
-    "pacing": Reach("pacing", values=("pfifo_fast", "fq")),
-    "max_pacing_rate": Reach("max_pacing_rate", least=1),
-}
+    "resume_rtt": Reach("resume_rtt", least=1e-6, most=120), "min_rto": Reach("min_rto", least=0.001, most=120),
+    "pacing": Reach("pacing", values=("pfifo_fast", "fq")), "max_pacing_rate": Reach("max_pacing_rate", least=1),
+}  # fmt: skip
 NO_LIMITS = Limits()
 
 
@@ -31,17 +29,12 @@ def reasons(limits: Limits = NO_LIMITS, refused: dict[str, str] | None = None, *
 @pytest.mark.parametrize(
     "settings",
     [
-        {"initcwnd": 30},
-        {"initcwnd": 60, "pacing": "fq"},
-        {"initcwnd": 60, "max_pacing_rate": 10**6},
-        {"min_rto": 0.2},
-        {"resume_cwnd": 640, "resume_rtt": 0.1},
-        {"resume_cwnd": 100, "resume_rtt": 0.1, "initcwnd": 10},
-        {"tcp_congestion_control": "vegas"},
-        {"tcp_congestion_control": "reno", "initcwnd": 1},
-        {},
+        {"initcwnd": 30}, {"initcwnd": 60, "pacing": "fq"}, {"initcwnd": 60, "max_pacing_rate": 10**6},
+        {"min_rto": 0.2}, {"resume_cwnd": 640, "resume_rtt": 0.1},
+        {"resume_cwnd": 100, "resume_rtt": 0.1, "initcwnd": 10}, {"tcp_congestion_control": "vegas"},
+        {"tcp_congestion_control": "reno", "initcwnd": 1}, {},
     ],
-)
+)  # fmt: skip
 def test_what_is_fair_passes(settings: dict[str, Value]) -> None:
     assert reasons(**settings) == []
 
@@ -49,17 +42,13 @@ def test_what_is_fair_passes(settings: dict[str, Value]) -> None:
 @pytest.mark.parametrize(
     ("settings", "source"),
     [
-        ({"tcp_congestion_control": "bbr"}, "Ware"),
-        ({"resume_cwnd": 641, "resume_rtt": 0.1}, "RFC 9959"),
+        ({"tcp_congestion_control": "bbr"}, "Ware"), ({"resume_cwnd": 641, "resume_rtt": 0.1}, "RFC 9959"),
         ({"resume_cwnd": 100, "resume_rtt": 0.1, "initcwnd": 11}, "RFC 9959"),
-        ({"tcp_congestion_control": "dctcp"}, "RFC 8257"),
-        ({"tcp_congestion_control": "htcp"}, "RFC 5033"),
-        ({"initcwnd": 31}, "RFC 6928"),
-        ({"initcwnd": 31, "pacing": "pfifo_fast"}, "RFC 6928"),
-        ({"initcwnd": 101, "pacing": "fq"}, "1902.08937"),
-        ({"min_rto": 0.02}, "RFC 6298"),
+        ({"tcp_congestion_control": "dctcp"}, "RFC 8257"), ({"tcp_congestion_control": "htcp"}, "RFC 5033"),
+        ({"initcwnd": 31}, "RFC 6928"), ({"initcwnd": 31, "pacing": "pfifo_fast"}, "RFC 6928"),
+        ({"initcwnd": 101, "pacing": "fq"}, "1902.08937"), ({"min_rto": 0.02}, "RFC 6298"),
     ],
-)
+)  # fmt: skip
 def test_what_is_unfair_is_refused_with_its_source_unless_allowed(settings: dict[str, Value], source: str) -> None:
     (line,) = reasons(**settings)
     assert "unfair to cubic" in line and source in line and "--allow-unfair" in line and "profile p" in line

@@ -122,16 +122,13 @@ def test_seconds_are_whole_microseconds(us: int) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"initcwnd": -1}, "it takes 0 to 1000000 segments"),
-        ({"initcwnd": 2.5}, "it takes whole numbers"),
+        ({"initcwnd": -1}, "it takes 0 to 1000000 segments"), ({"initcwnd": 2.5}, "it takes whole numbers"),
         ({"pacing": "on"}, "it takes pfifo_fast, fq"),
         ({"tcp_congestion_control": "configtron"}, "it takes bbr, cubic, reno"),
-        ({"tcp_congestion_control": "dctcp"}, "needs ECN.*driver route"),
-        ({"tcp_autocorking": 0}, "driver sysctl"),
-        ({"synack_rto": 1.0}, "driver ebpf"),
-        ({"no_such_knob": 1}, "no knob is called so"),
+        ({"tcp_congestion_control": "dctcp"}, "needs ECN.*driver route"), ({"tcp_autocorking": 0}, "driver sysctl"),
+        ({"synack_rto": 1.0}, "driver ebpf"), ({"no_such_knob": 1}, "no knob is called so"),
     ],
-)
+)  # fmt: skip
 def test_out_of_reach_is_stated_with_the_remedy(settings: dict[str, Value], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         checked(profile(**settings), able())

@@ -148,6 +148,9 @@ LIVES = {
         ("kmod_driver rules", "default", ["configtron", "cubic", True]),
         ("kmod_driver rules", "by route", [0, ["10.1.2.0/24", "configtron", "reno, by a route (ip route: congctl)"]]),
         ("kmod_driver rules", "switched off", [10, True, True]),
+        # as the rules say; by a route with congctl; switched off
+        ("kmod_driver rules", "lacking", [[], [["initcwnd", "4", "5"]],
+                                          [["tcp_congestion_control", "bbr", "reno"], ["initcwnd", "40", "10"]]]),
         ("kmod_driver rules", "before", '{"tcp_congestion_control": "reno"}'),
         ("kmod_driver rules", "windows", {"10.1.0.9": 40, "10.1.2.9": 4, "10.7.0.9": 4}),
         ("kmod_driver rules", "many", {"read back": True, "moved": True, "read": True, "marked": True}),

@@ -53,14 +53,11 @@ def test_settings_of_http_2_choose_too() -> None:
 @pytest.mark.parametrize(
     ("written", "complaint"),
     [
-        ("", "a name is letters"),
-        ("new pool", "a name is letters"),
-        ("x;y", "a name is letters"),
-        ("new:http_version", "sets no knob of a web server"),
-        ("new:initcwnd=4", "sets no knob of a web server"),
+        ("", "a name is letters"), ("new pool", "a name is letters"), ("x;y", "a name is letters"),
+        ("new:http_version", "sets no knob of a web server"), ("new:initcwnd=4", "sets no knob of a web server"),
         ("new:nonsense=4", "KNOB one of http_version"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_pool_is_refused(written: str, complaint: str) -> None:
     with pytest.raises(BadInput, match=complaint):
         pool_of(written)

@@ -143,7 +143,7 @@ def test_conditions_that_no_lookup_meets_are_named(
     assert caplog.messages == [IN_VRF]
     # as a newer kernel writes it: a condition that this program does not know
     newer = RULE.pack(socket.AF_INET, 0, 0, 0, 0, 0, 0, 1, 0) + b"".join(
-        attribute(kind, bytes([value])) for kind, value in ((25, 10), (31, 1), (32, 0))
+        attribute(kind, bytes([value])) for kind, value in ((25, 10), (28, 255), (30, 63), (31, 1), (32, 0))
     )
     assert rule.parse(4, newer).conditions == ("dscp", "attribute 31")
 

@@ -53,13 +53,10 @@ rules = st.builds(Rules, st.just(PROFILES), prefixes, st.sampled_from(("", *NAME
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        ("192.0.2.0/24", "192.0.2.0/24"),
-        (" 192.0.2.7", "192.0.2.7/32"),
-        ("2001:DB8:0::/48", "2001:db8::/48"),
-        ("::ffff:192.0.2.0/120", "192.0.2.0/24"),
-        ("::/0", "::/0"),
+        ("192.0.2.0/24", "192.0.2.0/24"), (" 192.0.2.7", "192.0.2.7/32"), ("2001:DB8:0::/48", "2001:db8::/48"),
+        ("::ffff:192.0.2.0/120", "192.0.2.0/24"), ("::/0", "::/0"),
     ],
-)
+)  # fmt: skip
 def test_a_prefix_is_written_one_way(written: str, meant: str) -> None:
     assert canonical(written) == meant
 
@@ -152,14 +149,12 @@ def test_a_difference_leads_where_it_says(have: Rules, want: Rules) -> None:
 @pytest.mark.parametrize(
     ("reach", "value", "taken"),
     [
-        (Reach("initcwnd", least=1, most=1000), 10, True),
-        (Reach("initcwnd", least=1, most=1000), 0, False),
-        (Reach("initcwnd", least=1), "ten", False),
-        (Reach("pacing", values=("pfifo_fast", "fq")), "fq", True),
+        (Reach("initcwnd", least=1, most=1000), 10, True), (Reach("initcwnd", least=1, most=1000), 0, False),
+        (Reach("initcwnd", least=1), "ten", False), (Reach("pacing", values=("pfifo_fast", "fq")), "fq", True),
         (Reach("pacing", values=("pfifo_fast", "fq")), "on", False),
         (Reach("pacing", values=("fq", "lp"), refused=(("lp", "it needs ECN"),)), "lp", False),
     ],
-)
+)  # fmt: skip
 def test_reach(reach: Reach, value: Value, taken: bool) -> None:
     assert reach.takes(value) == taken
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -42,7 +42,6 @@ from configtron.tune.drivers.bpf.pins import group
 from configtron.tune.drivers.route.routes import parse
 from configtron.tune.drivers.socket_options import CONTROL, OPTIONS, as_options, control_of, set_control
 from configtron.tune.listeners import listeners_of
-from configtron.tune.route_table import bits
 
 log = logging.getLogger("configtron.tune")
 _DEFAULT_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
@@ -111,22 +110,36 @@ class PrefixLookup:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._tables: dict[int, dict[int, dict[int, str]]] = {4: {}, 6: {}}
+        self._tables: dict[int, dict[int, dict[int, str]]] = {32: {}, 128: {}}
         for prefix, name in rules.prefixes.items():
-            version, address, length = parse(prefix)
-            at = int.from_bytes(address, "big") >> (bits(version) - length)
-            self._tables[version].setdefault(length, {})[at] = name
-        self._lengths = {version: sorted(tables, reverse=True) for version, tables in self._tables.items()}
+            _, address, length = parse(prefix)
+            width = 8 * len(address)
+            self._tables[width].setdefault(length, {})[int.from_bytes(address, "big") >> width - length] = name
+        self._lengths = {width: sorted(tables, reverse=True) for width, tables in self._tables.items()}
 
-    def of(self, line: TcpLine) -> Profile | None:
-        """Return the profile of a connection's client; None if it has none and the stack is untouched."""
-        version = 6 if line.family == socket.AF_INET6 else 4
-        number = int.from_bytes(line.client, "big")
-        for length in self._lengths[version]:
-            name = self._tables[version][length].get(number >> (bits(version) - length))
+    def find(self, client: bytes) -> tuple[tuple[int, int, int], Profile | None]:
+        """Return what tells a client's prefix from all others, and its profile; None leaves it the untouched stack."""
+        number, width = int.from_bytes(client, "big"), 8 * len(client)
+        for length in self._lengths[width]:
+            name = self._tables[width][length].get(number >> width - length)
             if name is not None:
-                return self._rules.profiles.get(name)
-        return self._rules.profiles.get(self._rules.default)
+                return (width, length, number >> width - length), self._rules.profiles.get(name)
+        return (0, 0, 0), self._rules.profiles.get(self._rules.default)
+
+
+def chosen(place: Place) -> Callable[[int, bytes, int], bool]:
+    """Return whether a place's listeners and control group hold a socket: its port, packed local address, inode."""
+    named = {(one.port, one.address and ip_address(one.address).packed) for one in listeners_of(place.listen)}
+    within = None
+    if place.cgroup.strip("/"):
+        try:
+            within = sockets_of_cgroup(group(place))
+        except ConfigtronError:
+            # A group that is gone has no processes.
+            within = set()
+    return lambda port, local, inode: (
+        (not named or bool(named & {(port, ""), (port, local)})) and (within is None or inode in within)
+    )
 
 
 class Leaving:
@@ -142,8 +155,8 @@ class Leaving:
         candidates = list(self._open()) if named else []
         # Without an open connection there is nothing to look up: 100 000 prefixes need not be sorted.
         clients = PrefixLookup(Rules(named, had.prefixes, had.default)) if candidates else None
-        found = ((line, clients.of(line)) for line in candidates) if clients else ()
-        drawn = tuple(named.values()) if candidates and _draws(driver) else ()
+        found = ((line, clients.find(line.client)[1]) for line in candidates) if clients else ()
+        drawn = tuple(named.values()) if candidates and draws(driver) else ()
         self._lines = [(line, (profile,) if profile else drawn) for line, profile in found if profile or drawn]
         self._own_restored = False
 
@@ -151,26 +164,11 @@ class Leaving:
         """Yield the established connections that may have a profile."""
         found = tcp_lines(self._place.netns)
         ports = {line.port for line in found if line.state == LISTENING}
-        named = listeners_of(self._place.listen)
-        chosen = [(one.port, one.address and ip_address(one.address).packed) for one in named]
-        within = self._within()
+        holds = chosen(self._place)
         for line in found:
-            if chosen and not any(line.port == port and address in ("", line.local) for port, address in chosen):
-                continue
-            if within is not None and line.inode not in within:
-                continue
             if line.state == ESTABLISHED and (self._lasting.opened_too or line.port in ports):
-                yield line
-
-    def _within(self) -> set[int] | None:
-        """Return the sockets of the place's control group, None where it names none."""
-        if not self._place.cgroup.strip("/"):
-            return None
-        try:
-            return sockets_of_cgroup(group(self._place))
-        except ConfigtronError:
-            # A group that is gone has no processes.
-            return set()
+                if holds(line.port, line.local, line.inode):
+                    yield line
 
     def before(self) -> None:
         """Let the driver restore the settings that have no socket option (`DRIVERS_OWN`); warn if it cannot."""
@@ -212,7 +210,7 @@ class Leaving:
             with socket.socket(fileno=descriptor) as one:
                 reached.add(inode)
                 line, had = holding[inode]
-                self._restore(done, one, had, listeners.get(line.port, {CONTROL: default}), wanted.of(line))
+                self._restore(done, one, had, listeners.get(line.port, {CONTROL: default}), wanted.find(line.client)[1])
         done.left["not reached"] = len(self._lines) - len(reached)
         done.left = +done.left
         return done
@@ -270,7 +268,7 @@ class Leaving:
         return [] if set_control(one, target) else [CONTROL]
 
 
-def _draws(driver: Driver) -> bool:
+def draws(driver: Driver) -> bool:
     """Return whether a plan is in force that clients' profiles are drawn by."""
     return isinstance(driver, PlanReader) and driver.plan_state() is not None
 

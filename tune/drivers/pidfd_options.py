@@ -24,16 +24,13 @@ from contextlib import closing
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 
-from configtron.linux.proc import ESTABLISHED, borrowed, sockets_of_cgroup
+from configtron.linux.proc import ESTABLISHED, borrowed
 from configtron.linux.sock_diag import Diag
-from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Place
 from configtron.tune.drivers.bpf.layout import PACED_UNBOUNDED, kernel_name
-from configtron.tune.drivers.bpf.pins import group
-from configtron.tune.drivers.open_connections import LASTING, Lasting
+from configtron.tune.drivers.open_connections import LASTING, Lasting, chosen
 from configtron.tune.drivers.socket_options import CONTROL, OPTIONS, as_options, cookie_of, option_value, set_option
-from configtron.tune.listeners import listeners_of
 
 Values = Mapping[str, Value]
 # Options whose value the kernel moves by itself: what stands there does not show who set it.
@@ -43,44 +40,34 @@ _CLOSE_WAIT = 8
 
 
 class OpenClient(NamedTuple):
-    """An accepted connection: SO_COOKIE, inode, local port, its client's address (v4-mapped as IPv4)."""
+    """An accepted connection: SO_COOKIE, inode, local port, its client's address (v4-mapped as IPv4) and port, and the
+    attributes of inet_diag that were asked for."""
 
     cookie: int
     inode: int
     port: int
     address: IPv4Address | IPv6Address
+    client_port: int = 0
+    shown: Mapping[int, bytes] = {}
 
 
-def open_clients(place: Place) -> list[OpenClient]:
+def open_clients(place: Place, asked: int = 0) -> list[OpenClient]:
     """Return the accepted connections of a place that a process holds. Errors: `Missing`, `NetlinkError`."""
     with closing(Diag(place.netns)) as diag:
         ports = {one.local_port for one in diag.listening()}
-        found = diag.connections(0)
-    named = listeners_of(place.listen)
-    chosen = {(one.port, one.address and ip_address(one.address).packed) for one in named}
-    within = _within(place)
+        found = diag.connections(asked)
+    holds = chosen(place)
     return [
-        OpenClient(one.cookie, one.inode, one.local_port, _client(one.remote))
+        OpenClient(one.cookie, one.inode, one.local_port, _client(one.remote), one.remote_port, one.attributes)
         for one in found
         if one.inode and one.state in (ESTABLISHED, _CLOSE_WAIT) and one.local_port in ports
-        and (not chosen or chosen & {(one.local_port, ""), (one.local_port, _client(one.local).packed)})
-        and (within is None or one.inode in within)
+        and holds(one.local_port, _client(one.local).packed, one.inode)
     ]  # fmt: skip
 
 
 def _client(packed: bytes) -> IPv4Address | IPv6Address:
     found = ip_address(packed)
     return getattr(found, "ipv4_mapped", None) or found
-
-
-def _within(place: Place) -> set[int] | None:
-    """Return the inodes of the sockets of the place's control group, None where it names none."""
-    if not place.cgroup.strip("/"):
-        return None
-    try:
-        return sockets_of_cgroup(group(place))
-    except ConfigtronError:
-        return set()
 
 
 def lent(clients: Iterable[OpenClient]) -> Iterator[tuple[OpenClient, socket.socket]]:

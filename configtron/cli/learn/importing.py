@@ -15,8 +15,8 @@ from configtron.model.choices import OUTCOME_SOURCES
 from configtron.model.errors import DONE, NOTHING, PARTIAL, BadInput
 
 FORMS = (
-    "outcomes", "nginx", "apache-us", "apache-s", "json-ns", "json-us", "json-ms", "json-s", "haproxy", "envoy", "json",
-    "boomerang", "web-vitals", "har", "contexts",
+    "outcomes", "nginx", "apache-us", "apache-ms", "apache-s", "json-ns", "json-us", "json-ms", "json-s", "haproxy",
+    "envoy", "json", "boomerang", "web-vitals", "har", "contexts",
 )  # fmt: skip
 
 

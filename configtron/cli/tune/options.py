@@ -21,10 +21,10 @@ SHARE = Finite(0, 1)
 where_options = with_options(
     click.option("--driver", metavar="NAME", shell_complete=drivers,
                  help="Driver: auto (the default), or one that doctor lists."),
-    click.option("--netns", metavar="NAME", help="Network namespace; else the current one."),
+    click.option("--netns", type=NamedPath(), metavar="NAME", help="Network namespace; else the current one."),
     click.option("--interface", metavar="NAME", callback=interface_name,
                  help="Interface whose routes are set; else the default route's."),
-    click.option("--cgroup", metavar="PATH", help="Only connections of this cgroup; else of all."),
+    click.option("--cgroup", type=NamedPath(), metavar="PATH", help="Only connections of this cgroup; else of all."),
     click.option("--listen", multiple=True, metavar="PORT",
                  help="Only connections to this port, or address:port; may be repeated."),
 )  # fmt: skip

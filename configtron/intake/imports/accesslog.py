@@ -14,6 +14,7 @@ Method     A format of text is a row of named parts (`FORMS`): the combined form
            The client is the first public address of the address field; where that holds none, the first public one
            of X-Forwarded-For, whose first is taken where none is public. A request in absolute form names its site.
            Dropped: bytes, protocol, upstream, since the time to the answer's end has them in it; other headers.
+           What the logger of a container or a system put before a line (`LOGGER`), or around it, is left off.
 Reads as   a `Hit`: begin and end in seconds since the epoch. `fine`: both are known to a millisecond, not to a second.
 Fails as   a counted reason for a line that is good and no load (no request in it, aborted, for which nobody waited:
            Sec-Purpose); `BadInput` for a line of no such format, with the part at which it differs.
@@ -55,7 +56,7 @@ FORMS = {
     ),
     "envoy": (
         DATE, ("the request in quotes", rf"{REQUEST} "), ("status and flags", r"(?P<status>\d+) (?P<flags>\S+) "),
-        ("bytes and duration", r"\d+ \d+ (?P<request_ms>\d+) \S+ "),
+        ("bytes and duration", r'(?:\S+ \S+ "[^"]*" )?\d+ \d+ (?P<request_ms>\d+) \S+ '),
         ("X-Forwarded-For in quotes", rf"{FORWARDED} "), ("the user agent in quotes", r'"(?P<agent>.*)" '),
         ("request number, authority and upstream in quotes", r'"[^" ]*" "(?P<host>[^" ]*)" "[^" ]*"'),
     ),
@@ -85,16 +86,23 @@ POINT, UNKNOWN = 0.0, -1.0
 STEMS = "request duration request_time response_time time_taken latency elapsed took".split()
 # Keys of how long a request took -> unit, seconds.
 DURATIONS = {f"{stem}_{unit}": scale for stem in STEMS for unit, scale in UNITS.items()} | {
-    "request_time": POINT, **dict.fromkeys(STEMS[1:2] + STEMS[3:], UNKNOWN)}  # fmt: skip
+    **dict.fromkeys(("request_time", "rt"), POINT), **dict.fromkeys(STEMS[1:2] + STEMS[3:], UNKNOWN)}  # fmt: skip
 NAMES = dict.fromkeys(DURATIONS, "took") | {name: field for field, names in FIELDS.items() for name in names}
 RANKS = {name: -at for at, name in enumerate(NAMES)}
 # A key and how its value begins, by which a program's objects are known; the unit of its duration; its date's field.
 PROGRAMS = (("startutc", "", 1e-9, "begin", "startutc"), ("response_flags", "", 1e-3, "begin", "start_time"),
             ("logger", "http.log.access", POINT, "end", "ts"))  # fmt: skip
 # Kinds that state the unit of a number that shows none.
-STATED = {"nginx": 1.0, "apache-us": 1e-6, "apache-s": 1.0, **{f"json-{name}": scale for name, scale in UNITS.items()}}
+STATED = {"nginx": 1.0, "apache-us": 1e-6, "apache-ms": 1e-3, "apache-s": 1.0} | {
+    f"json-{name}": scale for name, scale in UNITS.items()}  # fmt: skip
 # Texts that stand for no value; the port behind an address; the beginning of a target in absolute form.
 NONE, PORT, ABSOLUTE = ("", "-"), r":\d+", re.compile("[a-z]+://", re.IGNORECASE)
+# What stands before a line by Kubernetes (CRI), syslog (RFC 3164, 5424), journalctl or docker compose; and around one.
+LOGGER = re.compile(
+    r"(?:<\d+>)?(?:1? ?\d{4}-\S+T\S+|\w{3} [ \d]\d [\d:]{8}) "
+    r"(?:std(?:out|err) [FP] |(?:\S+ )?[^\s:]+: |\S+ \S+ \S+ \S+ (?:-|\[[^\]]*\]) )|\S+ +\| "
+)
+WRAPPED = re.compile(r'\{.*?"(log|MESSAGE|message|line|textPayload)" ?: ?"')
 # Apache writes a byte that is no ASCII as \xHH, into JSON too.
 HEXADECIMAL = re.compile(r"(?<!\\)((?:\\\\)*)\\x")
 TOOK = re.compile(r"([-+]?)(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)(ns|us|ms|s)?")
@@ -133,11 +141,12 @@ class Parser:
     def __init__(self, kind: str, offset_s: Callable[[int], float], epoch_ns: Callable[[str], int]) -> None:
         self._form, self._apache = form_of(kind), kind.startswith("apache")
         self._stated, self._offset_s, self._epoch_ns = STATED.get(kind, UNKNOWN), offset_s, epoch_ns
-        self._dated = lru_cache(DATES)(self._read)
+        self._dated, self._fine = lru_cache(DATES)(self._read), False
 
     def hit(self, line: str, *, timed: bool = True) -> Hit | str:
         """Return the request of a line, or why it is none; where not `timed`, it may lack a duration. Errors:
         `BadInput`."""
+        line = unwrapped(line)
         given, took, unit = _object(line) if self._form == "json" else _text(self._form, line)
         request = given.get("request", "")
         words = request.split(" ") if " " in request else [given.get("method", ""), given.get("path", request)]
@@ -154,9 +163,11 @@ class Parser:
         begin, end = given.get("begin"), given.get("end")
         dated_s, fine = self._instant(begin or end or given.get("time", ""))
         begins = begin or not end and (self._apache or unit > 0 or took.endswith("s"))
+        # of milliseconds in JSON that was written anew, one in a thousand is a whole second
+        self._fine = self._form == "json" and (self._fine or fine)
         begin_s, end_s = (dated_s, dated_s + seconds) if begins else (dated_s - seconds, dated_s)
         return Hit(address, given.get("agent", ""), host, words[0], path, given.get("referer", ""), int(status),
-                   begin_s, end_s, fine and bool(begin or end), given)  # fmt: skip
+                   begin_s, end_s, bool(begin or end) and (fine or self._fine), given)  # fmt: skip
 
     def _seconds(self, took: str, unit: float) -> tuple[str, float]:
         """Return a sign, and how long a request took. Errors: `BadInput`."""
@@ -165,13 +176,16 @@ class Parser:
             why = f"{took[:60]!r} is no time that a request took"
             if not took:
                 why = "how long the request took is not in it; log nginx's $request_time or Apache's %D"
+                why += ", under a name with its unit (request_time, duration_us, request_ms)" * (self._form == "json")
             elif " " in took and self._form == "combined":
                 why = f"several numbers without names ({took[:60]}); write request_time=$request_time"
             raise BadInput(why)
         sign, number, own = found.groups()
-        scale = UNITS[own] if own else unit if unit > 0 else 1.0 if unit == POINT and "." in number else self._stated
+        # programs that write JSON anew write 0.000 as 0
+        pointed = unit == POINT and ("." in number or (number == "0" and self._form == "json"))
+        scale = UNITS[own] if own else unit if unit > 0 else 1.0 if pointed else self._stated
         if scale == UNKNOWN:
-            units = "microseconds (--from apache-us), seconds (apache-s), or nginx's (nginx)?"
+            units = "microseconds (--from apache-us), milliseconds (apache-ms), seconds (apache-s), or nginx's (nginx)?"
             json_units = "in which unit? --from json-s, -ms, -us, -ns"
             raise BadInput(f"{number} is {json_units if self._form == 'json' else units}")
         return sign, float(number) * scale
@@ -202,8 +216,19 @@ def form_of(kind: str) -> str:
     return "json" if kind.startswith("json") else kind if kind in FORMS else "combined"
 
 
+def unwrapped(line: str) -> str:
+    """Return a line without what the logger of a container or a system put before or around it."""
+    line = line[found.end() :] if (found := LOGGER.match(line)) else line
+    try:
+        form = json.loads(line) if (found := WRAPPED.match(line)) else {}
+        return str(form[found[1]]).strip() if found and not form.keys() & {*FIELDS["status"]} else line
+    except (ValueError, KeyError, RecursionError):
+        return line
+
+
 def difference(form: str, line: str) -> str:
     """Return where a line differs from a format; "" if it is of it."""
+    line = unwrapped(line)
     if form == "json":
         try:
             _object(line)
@@ -226,12 +251,15 @@ def _text(form: str, line: str) -> tuple[dict[str, str], str, float]:
     if form != "combined":
         captured = given.pop("captured", "").split("|")
         if len(captured) in (3, 4):
+            if " " in captured[0]:
+                raise BadInput(f"{captured[0][:SHOWN]!r} is no Host; capture Host, Referer, User-Agent in this order")
             given |= {name: text for name, text in zip(CAPTURED, captured, strict=False) if text}
         return given, given["request_ms"], UNITS["ms"]
     rest = given.pop("rest", "")
     words = WORD.findall(rest) if '"' in rest else rest.split()
     pairs = (word.partition("=") for word in words)
     more, took, unit = _named({key.lower(): text.strip('"') for key, equals, text in pairs if equals})
+    # what has a port may be an upstream
     quoted = (word.strip('"') for word in reversed(words) if word[0] == '"' and addresses(word.strip('"')))
     given = {"forwarded": next(quoted, ""), **more, **given}
     bare = list(filter(TOOK.fullmatch, words))

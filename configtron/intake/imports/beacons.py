@@ -61,8 +61,18 @@ UNWAITED = {"vis.st": ("hidden", "prerender"), "nt_nav_type": ("2",)}
 NESTED = 6
 REDIRECTS = (301, 302, 303, 307, 308)
 # Fields of an entry of an archive, of its answer or its cache, that show that no network brought it.
-STORED = {"beforeRequest", "fromCache", "fromDiskCache", "fromPrefetchCache", "fromServiceWorker",
-          "fetchedViaServiceWorker", "servedFromCache"}  # fmt: skip
+STORED = {
+    "beforeRequest",
+    "fromCache",
+    "fromDiskCache",
+    "fromPrefetchCache",
+    "fromServiceWorker",
+    "fetchedViaServiceWorker",
+    "servedFromCache",
+    "wasFulfilled",
+}
+# Results of a run of WebPageTest that loaded its page; the last: with a failed object.
+LOADED = (None, 0, 200, 99999)  # fmt: skip
 
 
 def is_boomerang(given: Mapping[str, Any]) -> bool:
@@ -163,7 +173,7 @@ class Vitals:
     def take(self, number: int, given: Mapping[str, Any]) -> list[tuple[int, Form]]:
         """Take the beacon of line `number`; return one that no newer value is waited for, with its own line. Errors:
         `BadInput`."""
-        name, way = str(given.get("name", "")), str(given.get("navigationType") or "")
+        name, way = str(given.get("name", "")), word(given, ("navigationType", "navigation_type"))
         if VITALS.get(name) != self._metric:
             self._left[f"{name[:20] or 'no name'}, not the metric {self._metric}"] += 1
             return []
@@ -223,20 +233,26 @@ def _archived(page: Any, entries: list[Any], agent: str, dated: Callable[[Any], 
     took = page.get("pageTimings", {}).get("onLoad")
     if took is None or took <= 0:
         return "a page without onLoad"
+    if page.get("_result") not in LOADED:
+        return f"a page that failed (result {str(page['_result'])[:20]})"
     mine = [one for one in entries if isinstance(one, dict) and one.get("pageref") == page["id"]
             and one["response"]["status"] not in REDIRECTS]  # fmt: skip
     if not mine:
         return "a page without an entry of its document"
-    document = min(mine, key=lambda one: str(one.get("startedDateTime", "")))
-    url, sent = document["request"]["url"], document["request"].get("headers", [])
-    frames = Counter(_frame(one) for one in mine if one.get("_resourceType") == "document")
+    documents = [one for one in mine if str(one.get("_resourceType")).lower() == "document"]
+    document = min(documents or mine, key=lambda one: str(one.get("startedDateTime", "")))
+    url = document["request"]["url"]
+    sent = {str(one["name"]).lower(): str(one["value"]) for one in document["request"].get("headers", [])}
+    frames = Counter(map(_frame, documents))
     if frames[_frame(document)] > 1:
         return "a page of several documents"
     if why := _not_brought(document, url, str(page.get("title", ""))):
         return why
-    browser = next((str(one["value"]) for one in sent if str(one["name"]).lower() == "user-agent"), agent)
+    if "prerender" in sent.get("sec-purpose", ""):
+        return "a page that was prerendered (Sec-Purpose)"
     ended = dated(page["startedDateTime"]) + round(took * 1e6)
-    return {"plt_ms": took, "measured_at": ended, "site": site_of(url), "agent": browser, "address": ""}
+    return {"plt_ms": took, "measured_at": ended, "site": site_of(url), "agent": sent.get("user-agent", agent),
+            "address": ""}  # fmt: skip
 
 
 def _frame(entry: Mapping[str, Any]) -> str:
@@ -257,7 +273,8 @@ def _not_brought(document: Mapping[str, Any], url: str, title: str) -> str:
     if answer["status"] not in GOOD_PAGE:
         return f"a page answered by {int(answer['status'])}"
     # no byte of an answer's head came; -1 is unknown
-    if shown.keys() & STORED or 0 in (shown.get("transferSize"), shown.get("headersSize")) or (
+    kept = answer["status"] == 200 and shown.get("afterRequest")  # as Firefox writes it
+    if kept or shown.keys() & STORED or 0 in (shown.get("transferSize"), shown.get("headersSize")) or (
             "Network" not in shown.get("fetchType", "Network")):  # fmt: skip
         return "a page from a cache or a service worker"
     if (kind := str(shown.get("resourceType", "document")).lower()) != "document":

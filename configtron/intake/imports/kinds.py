@@ -169,7 +169,7 @@ def _parsed(lines: Lines, parser: Parser, reading: Reading) -> Iterator[tuple[in
             yield number, hit
     if 0 < len(seen) <= FEW and (all(map(inside, seen)) or (len(seen) == 1 and seen.total() >= LEAST)):
         who = "this is the log of a server behind a proxy" if all(map(inside, seen)) else "one client, or a proxy"
-        remedy = "write the client there, or X-Forwarded-For into the last field, in quotes"
+        remedy = "write the client there, or X-Forwarded-For as the last field, quoted, without ports"
         reading.remark = f"all {seen.total()} requests come from {', '.join(seen)}: {who}; behind a proxy, {remedy}"
 
 
@@ -186,8 +186,8 @@ def _hits(_: str, lines: Lines, parser: Parser, maker: _Maker, wanted: Wanted) -
             continue
         if not hit.fine:
             raise BadInput(
-                f"{reading.name}, line {number}: dated to the second, which times no page view; log nginx's"
-                " msec=$msec or Apache's begin_ms=%{msec}t, or take single requests by --metric request"
+                f"{reading.name}, line {number}: dated to the second, or not by which end it is, which times no"
+                " page view; log nginx's msec=$msec or Apache's begin_ms=%{msec}t, or take requests by --metric request"
             )
         if hit.method == "GET":
             yield from (reading.read(number, maker.view, view) for view in views.take(hit))

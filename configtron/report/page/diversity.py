@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from configtron.fingerprint.region_comparison import RegionDifference
+from configtron.fingerprint.diversity import RegionDifference
 from configtron.report.comparison import RegionComparison
 from configtron.report.page.markup import add, document, el
 from configtron.report.page.overview import bars, distributions, example_of, headline, table2

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from configtron.fingerprint.diversity import ValueShare
-from configtron.fingerprint.region_comparison import ParameterByRegion, RegionDifference
+from configtron.fingerprint.diversity import RegionDifference, ValueShare
+from configtron.fingerprint.region_comparison import ParameterByRegion
 from configtron.model.nouns import Value
 from configtron.report.comparison import RegionComparison
 from configtron.report.page.charts import COLORS, BarPart, Rate, heterogeneity, legend, shares

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element
 
-from configtron.fingerprint.region_comparison import Operator, RegionDifference
+from configtron.fingerprint.diversity import RegionDifference
+from configtron.fingerprint.region_comparison import Operator
 from configtron.report.comparison import Presence, RegionComparison
 from configtron.report.page.charts import Rate
 from configtron.report.page.conversation import conversation

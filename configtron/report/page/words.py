@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
-from configtron.fingerprint.region_comparison import ParameterByRegion, RegionCounts, RegionDifference
+from configtron.fingerprint.diversity import RegionDifference
+from configtron.fingerprint.region_comparison import ParameterByRegion, RegionCounts
 from configtron.model.nouns import Observation, Trace, Value
 from configtron.report.page.charts import Rate
 from configtron.report.page.markup import el, short

@@ -7,8 +7,7 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from configtron.fingerprint.diversity import setting
-from configtron.fingerprint.region_comparison import RegionDifference
+from configtron.fingerprint.diversity import RegionDifference, setting
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Observation, Trace
 from configtron.model.records import Result

@@ -53,7 +53,8 @@ GZIP = b"\x1f\x8b"
 # Lines by which a file's form is recognised: the first of a rotated log may be torn.
 HEAD_LINES = 20
 # An HTTP archive or an array is read whole, as it is one value. Their beginnings, and how much is read to see those.
-ARCHIVE, ARRAY = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:'), re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\{")
+ARCHIVE = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:\s*\{')
+ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*\{")
 START_BYTES = 4096
 WHOLE_BYTES = 256 << 20
 

@@ -344,7 +344,7 @@ def _first_of(kind: str, every: list[Row]) -> list[Row]:
 
 def _power_words(loads: int, smallest: Json, more: Row) -> str:
     if smallest is None:
-        return f"{loads} outcomes show no gain, however large"
+        return f"{loads} outcomes {'' if loads else 'with a propensity '}show no gain, however large"
     needed = ", ".join(f"{gain:.0%} {more[f'more_{gain * 100:.0f}']}" for gain in GAINS)
     return f"{loads} outcomes show a gain of {smallest:.1%} with a chance of 80 %; outcomes that lack for {needed}"
 

@@ -47,6 +47,7 @@ from configtron.service.lease.planner import (
 )
 from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import note_obstacle, undo
+from configtron.tune.drivers.witness import newest_sockets
 from configtron.tune.guard import Limits, why_not
 from configtron.tune.journal import BEGUN, IN_FORCE, KEPT, LEASED, REPLACED, WRITING, Transaction
 from configtron.tune.plan import advise, changes, follow
@@ -216,6 +217,7 @@ def apply_rules(
 
 def _complete(context: LeaseContext, leased: Transaction) -> Transaction:
     """Journal that all of a transaction is in force: leased, or kept if it has no lease."""
+    context.journal.note_sockets(newest_sockets())
     if leased.lease_s:
         context.journal.put(leased)
         return leased

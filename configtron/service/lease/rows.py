@@ -228,7 +228,8 @@ def difference_rows(report: VerifyReport) -> list[Row]:
             alike.setdefault((one.knob, one.applied, one.found), []).append(one.scope)
         for ends, scopes in alike.items():
             many = len(scopes) > SINGLY
-            for scope in [f"{len(scopes)} prefixes, e.g. {scopes[0]}"] if many else scopes:
+            what = "connections" if answers.connections else "prefixes"
+            for scope in [f"{len(scopes)} {what}, e.g. {scopes[0]}"] if many else scopes:
                 rows.append(_row(VERIFY_COLUMNS, act.id, act.driver, scope, *ends))
     return rows
 
@@ -236,7 +237,7 @@ def difference_rows(report: VerifyReport) -> list[Row]:
 def unasked_rows(report: VerifyReport) -> Iterator[Row]:
     """Yield rules that the kernel cannot be asked about; they are in JSON Lines alone."""
     for act, answers in report.answers:
-        for line in answers.unasked:
+        for line in filter(None, (*answers.unasked, answers.note)):
             yield {"kind": "unasked", "act": act.id, "driver": act.driver, "scope": "", "knob": "", "found": line}
 
 
@@ -248,6 +249,8 @@ def verify_lines(report: VerifyReport, differences: int) -> Iterator[str]:
         for _, each in report.answers
         if each.prefixes
     )
+    if looked_at := sum(each.connections for _, each in report.answers):
+        asked += f", {count_of(looked_at, 'open connection')} looked at"
     result = f"{count_of(report.transactions, 'transaction')}, {prefixes} read back{asked}"
     yield f"{result}: {count_of(differences, 'difference')}" if report.transactions else NOTHING_HERE
     for act, answers in report.answers:

@@ -23,6 +23,8 @@ from configtron.service.lease.kernel_rules import in_force, unjournaled
 from configtron.service.lease.options import LeaseOptions
 from configtron.service.lease.planner import usable
 from configtron.service.lease.processes import alive
+from configtron.tune.drivers import FOR_TRIALS
+from configtron.tune.drivers.witness import witness
 from configtron.tune.journal import IN_FORCE, LEASED, OPEN, UNDOING, Transaction
 from configtron.tune.plan import advise
 from configtron.tune.rules import prefix_changes
@@ -178,7 +180,7 @@ class ReadBackDifference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """The number of transactions and prefixes read back, the differences, and the kernel's answers about clients."""
+    """The number of transactions and prefixes read back, the differences, and what is known of clients."""
 
     transactions: int
     prefixes: int
@@ -193,17 +195,22 @@ def verify(options: LeaseOptions) -> VerifyReport:
         context = context_of(journal)
         here = list(filter(context.is_here, journal.acts(*SEEN)))
         differences = tuple(found for each in here for found in _differences(context, each))
-        answers = tuple((each, found) for each in here if (found := _answers(context, each)) is not None)
+        answers = tuple((each, found) for each in here for found in _answers(context, each))
         return VerifyReport(len(here), sum(len(each.rules.prefixes) for each in here), differences, answers)
 
     return read_only(options.database, read)
 
 
-def _answers(context: LeaseContext, transaction: Transaction) -> Answers | None:
+def _answers(context: LeaseContext, transaction: Transaction) -> Iterator[Answers]:
+    """Yield the kernel's answers about clients, and what their open connections show."""
     if transaction.status == UNDOING:
-        return Answers(unasked=(HALF_UNDONE,))
+        yield Answers(unasked=(HALF_UNDONE,))
+        return
     driver = context.load(transaction.driver, transaction.place)
-    return driver.ask(transaction.rules) if isinstance(driver, Asker) else None
+    if isinstance(driver, Asker):
+        yield driver.ask(transaction.rules)
+    if driver.name != FOR_TRIALS:
+        yield witness(driver, transaction.rules, context.journal.newest_sockets())
 
 
 def _differences(context: LeaseContext, transaction: Transaction) -> Iterator[ReadBackDifference]:

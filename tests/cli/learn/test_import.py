@@ -124,7 +124,6 @@ def test_a_byte_that_is_no_utf8_costs_its_own_line(typed: Typed, tmp_path: Path,
         # of other programs
         ('{"log": {"pages": [', "x: no HTTP archive"),
         ('{"log": {}}', "x: no HTTP archive"),
-        ('{"log": 7}', "x: no HTTP archive"),
         ('{"log": {"pages": {"a": 1}}}', "export it anew"),
         ('{"t_done": 1e400, "u": "https://site.example/"}', "x, line 1: "),
         ('{"name": "LCP", "value": Infinity, "id": "1", "navigationType": "navigate"}', "x, line 1: "),

@@ -108,8 +108,8 @@ def test_haproxy_page_views_and_zone(typed: Typed, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("apache-us", "229 is microseconds (--from apache-us), seconds (apache-s)"), ("apache-s", "(apache-s)"),
-     ("nginx-timed", "dated to the second, which times no page view"),
+    [("apache-us", "229 is microseconds (--from apache-us), milliseconds (apache-ms)"), ("apache-s", "(apache-s)"),
+     ("nginx-timed", "dated to the second, or not by which end it is"),
      ("nginx-combined", "how long the request took is not in it")],
 )  # fmt: skip
 def test_what_a_log_does_not_say_is_not_guessed(typed: Typed, tmp_path: Path, name: str, says: str) -> None:
@@ -124,6 +124,16 @@ def test_zones_of_dates(typed: Typed, tmp_path: Path) -> None:
     dated = text.format(16, "+0000") + text.format(22, "+0530").replace(":16:24", ":46:24", 1)
     said(typed, dated + text.format("08", "-0800"), "--metric", "request")
     assert {row["measured_at"] // SECOND % 86400 for row in reported(tmp_path)} == {58584, 62184}
+
+
+def test_a_whole_second_among_milliseconds_is_one(typed: Typed, tmp_path: Path) -> None:
+    """Of JSON, whose numbers programs write anew; a line of text was cut there."""
+    request = {"ip": "192.0.2.7", "method": "GET", "status": 200, "request_time": 0.01}
+    forms = ({"msec": at, "path": path} for at, path in ((1795802400.01, "/a"), (1795802401, "/o.css")))
+    said(typed, "\n".join(json.dumps(request | form) for form in forms))
+    cut = view(1795802400, 1.0).replace("401.000", "401")
+    assert "dated to the second" in said(typed, cut, code=USAGE)
+    assert [row["plt_ms"] for row in reported(tmp_path)] == [1000]
 
 
 def test_page_views_of_one_client(typed: Typed, tmp_path: Path) -> None:
@@ -256,6 +266,7 @@ def test_web_vitals(typed: Typed, tmp_path: Path) -> None:
     rows: list[dict[str, object]] = [
         {"name": "LCP", "value": 900.5, "id": "v1"}, {"name": "LCP", "value": 1200.5, "id": "v1"},
         {"name": "LCP", "value": 5, "id": "v2", "navigationType": "back-forward-cache"},
+        {"name": "LCP", "value": 6, "id": "v5", "navigation_type": "prerender"},
         {"name": "FCP", "value": 300, "id": "v3", "navigationType": "reload"},
         {"name": "CLS", "value": 0.1, "id": "v4"},
     ]  # fmt: skip
@@ -298,20 +309,27 @@ def test_http_archive(typed: Typed, tmp_path: Path) -> None:
     *(("a page from a cache or a service worker", more) for more in (
         {"cache": {"beforeRequest": {"hitCount": 0}}}, {"_fromCache": "disk"}, {"_fetchType": "Memory Cache"},
         {"response": {"status": 200, "fromDiskCache": True}}, {"response": {"status": 304, "_transferSize": 0}},
-        {"response": {"status": 200, "headersSize": 0}},
+        {"response": {"status": 200, "headersSize": 0}}, {"_wasFulfilled": True}, {"cache": {"afterRequest": {"a": 1}}},
         {"response": {"status": 200, "_fetchedViaServiceWorker": True}})),
     ("a page whose first entry is no document (script)", {"_resourceType": "script"}),
+    ("a page that was prerendered (Sec-Purpose)", {"request": {"url": "https://shop.example/", "headers": [
+        {"name": "Sec-Purpose", "value": "prefetch;prerender"}]}}),
+    *((f"a page that failed (result {result})", {"_result": result}) for result in (99997, 404)),
+    ("", {"_result": 99999}), ("", {"cache": {"afterRequest": {}}}),
+    ("", {"_resourceType": "document", "first": "ping"}),
     ("a page of several documents", {"_resourceType": "document", "_frameref": "f"}),
     ("a page without an entry of its document", {"pageref": "other"}), ("", {}), ("", {"response": {"status": 304}}),
     ("", {"cache": {"beforeRequest": None}, "_fetchType": "Network Load", "_resourceType": "Document"}),
 ])  # fmt: skip
 def test_archived_pages_that_no_network_brought(typed: Typed, tmp_path: Path, why: str, more: dict[str, Any]) -> None:
     """The page's own document decides, after its redirects, wherever it stands among the entries."""
-    page = {"id": "p", "startedDateTime": "2026-01-02T03:04:05.678Z", "title": "x", "pageTimings": {"onLoad": 40}}
+    page = {"id": "p", "startedDateTime": "2026-01-02T03:04:05.678Z", "title": "x", "pageTimings": {"onLoad": 40},
+            "_result": more.get("_result")}  # fmt: skip
     entries = [{"pageref": "p", "startedDateTime": at, "request": {"url": "https://shop.example/"},
                 "response": {"status": status}} for at, status in ((2, 200), (1, 301))]  # fmt: skip
     entries[0] |= more
     entries += [{**entries[0], "startedDateTime": 3}] * ("_frameref" in more)
+    entries += [{**entries[0], "startedDateTime": 0, "_resourceType": more["first"]}] if "first" in more else []
     (tmp_path / "x").write_text(json.dumps({"log": {"pages": [page], "entries": entries}}))
     code, _, err = typed("learn", "import", "x")
     assert (f"1 not taken: {why}\n" in err, code) == ((True, NOTHING) if why else (False, DONE))

@@ -293,22 +293,14 @@ def test_nothing_to_learn_from(typed: Typed, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("run", "--policy", "optimal"),
-        ("run", "--policy", "best"),
-        ("run", "--classes", "few"),
-        ("run", "--classes", "0"),
-        ("run", "--log", "7"),
-        ("run", "--engine", "steam", "--policy", "configtron"),
-        ("run", "--warm", "l.db"),
-        ("run", "--policy", "mab_nc", "--warm", "small.npz"),
-        ("run", "--policy", "thompson", "--engine", "grid"),
-        ("evaluate", "--policy", "unknown"),
-        ("evaluate", "--policy", "speed=9"),
-        ("evaluate", "--policy", "initcwnd=30,initcwnd=4"),
-        ("explain", "\udcff"),
-        ("explain", "rtt_ms=fast"),
+        ("run", "--policy", "optimal"), ("run", "--policy", "best"), ("run", "--classes", "few"),
+        ("run", "--classes", "0"), ("run", "--log", "7"), ("run", "--engine", "steam", "--policy", "configtron"),
+        ("run", "--warm", "l.db"), ("run", "--policy", "mab_nc", "--warm", "small.npz"),
+        ("run", "--policy", "thompson", "--engine", "grid"), ("evaluate", "--policy", "unknown"),
+        ("evaluate", "--policy", "speed=9"), ("evaluate", "--policy", "initcwnd=30,initcwnd=4"),
+        ("explain", "\udcff"), ("explain", "rtt_ms=fast"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_is_one_line(filled: Typed, words: tuple[str, ...]) -> None:
     refused(filled, "", "learn", *words)
     assert [row["kind"] for row in shown(filled, "learn", "status")] == ["log"]

@@ -289,6 +289,7 @@ def test_rollback_is_of_the_place_that_is_named_and_of_all_if_none_is(
     root = "/sys/fs/cgroup/unified"
     monkeypatch.setattr(lease_options, "mounts", lambda _: [Mount("0:1", root, "cgroup2", "cgroup2")])
     assert [lease_options.cgroup_path(name) for name in (f"{root}/", "/", "", f"{root}.x")] == ["", "", "", f"{root}.x"]
+    assert {wanted(name, "", "plan")[0] for name in ("--cgroup", "--netns")} == {USAGE}
     wanted("--driver", "memory", "--cgroup", "/a", "apply")
     wanted("profile", "set", "small", "initcwnd=10")
     wanted("--driver", "memory", "--cgroup", "b/c.service", "apply")

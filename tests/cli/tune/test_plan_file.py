@@ -41,14 +41,12 @@ WRONG: list[tuple[str, Callable[[Lines], Lines], str]] = [
     ("infinity", edit(0, held=float("inf")), "line 1: held is no number"),
     ("no id", edit(1, id=...), "line 2: an advice without id"),
     ("no value", edit(2, to=...), "line 3: an advice without to"),
-    ("another value", edit(1, to=25), "line 2: advice"),
-    ("an object as value", edit(1, to={"x": 1}), "was edited"),
-    ("no scope", edit(1, scope=None), "was edited"),
-    ("another state", edit(1, state="now"), "was edited"),
+    ("another value", edit(1, to=25), "line 2: advice"), ("an object as value", edit(1, to={"x": 1}), "was edited"),
+    ("no scope", edit(1, scope=None), "was edited"), ("another state", edit(1, state="now"), "was edited"),
     ("twice the first line", lambda lines: [lines[0], *lines], "line 2: an advice without scope"),
     ("an empty line", lambda lines: [lines[0], {}], "line 2: an advice without"),
     ("no first line", lambda lines: lines[1:], "not a plan; make one"),
-]
+]  # fmt: skip
 
 
 @pytest.fixture

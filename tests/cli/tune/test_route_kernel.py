@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 from pathlib import Path
 
@@ -11,9 +12,10 @@ import pytest
 from configtron.cli.outermost import run
 from configtron.model.errors import CONDITION, DONE, REFUSED
 from configtron.tune.drivers.route.table import TABLE
+from configtron.tune.drivers.witness import UNSEEN, is_newer
 from tests.support.children import child
 from tests.support.tune.routed import everything, ip
-from tests.support.tune.two_hosts import SERVER, Hosts, congestion_control
+from tests.support.tune.two_hosts import SERVER, TCP_CONGESTION, Hosts, congestion_control
 from tests.support.tune_command import TuneCommand, rows
 
 pytestmark = pytest.mark.root
@@ -56,15 +58,53 @@ def test_many_behind_one_changed_gateway_are_one_row_and_a_rule_about_marks_is_n
 ) -> None:
     ip(hosts, "rule add fwmark 7 lookup 100 pref 1000")
     code, out, _ = applied("verify", *JSONL)
-    (row,) = rows(out)
+    row, unseen = rows(out)
+    assert unseen["found"] == UNSEEN and unseen["kind"] == "unasked"
     assert code == DONE and row["kind"] == "unasked" and "rule 1000: from all fwmark lookup 100" in str(row)
     ip(hosts, "rule del pref 1000")
     assert applied("prefix", "set", *(f"172.16.{n}.0/24" for n in range(50)), "web")[0] == DONE
     assert applied("apply", "--netns", hosts.server, "--keep")[0] == DONE
     ip(hosts, "route replace default via 10.9.0.77")
     code, out, _ = applied("verify", *JSONL)
-    (row,) = rows(out)
+    row, _ = rows(out)
     assert (code, row["found"], str(row["scope"]).partition(",")[0]) == (CONDITION, "via 10.9.0.2", "52 prefixes")
+
+
+@pytest.mark.parametrize("client", ["10.1.0.2", "fd01::2"])
+def test_what_clients_have_is_read_from_their_connections(applied: TuneCommand, hosts: Hosts, client: str) -> None:
+    """A program's own choice is named; where no connection of a prefix has what the rule gives, it is a difference."""
+    again = ("apply", "--netns", hosts.server, "--keep")
+    assert applied("prefix", "set", "fd01::/32", "web")[0] == applied(*again)[0] == DONE
+    with (
+        hosts.connection(client) as (one, _),
+        hosts.connection(client, "cubic") as (two, peer),
+        hosts.connection("10.2.0.2", "cubic"),
+    ):
+        assert "3 open connections looked at: 0 differences" in applied("verify")[2]
+        two.setsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, b"cubic")
+        code, _, message = applied("verify")
+        host, port = f"[{client}]" if ":" in client else client, peer.getsockname()[1]
+        assert code == DONE and f"{host}:{port} to port {two.getsockname()[1]}: tcp_congestion_control cubic" in message
+        one.setsockopt(socket.IPPROTO_TCP, TCP_CONGESTION, b"cubic")
+        code, out, _ = applied("verify", *JSONL)
+        differing = {(row["applied"], str(row["found"]).partition(":")[0]) for row in rows(out)}
+        assert code == CONDITION and differing == {("reno", "cubic")} and len(rows(out)) == 2
+        assert applied("prefix", "set", "10.3.0.0/16", "web")[0] == applied(*again)[0] == DONE
+        code, out, _ = applied("verify", *JSONL)
+        assert (code, [row["found"] for row in rows(out)]) == (DONE, [UNSEEN]), "opened before"
+
+
+@pytest.mark.parametrize(
+    ("inode", "newest", "newer"),
+    [
+        (5, [], False), (1030, [1030], False), (1031, [1030], True), (2048, [1030], True), (1029, [1030], False),
+        (2049, [1030, 9000], False), (9001, [1030, 9000], True), (9217, [1030, 9000], True),
+        (3, [2**32 - 2000], True), (2**32 - 5, [3], False), (1024, [1025], False),
+    ],
+)  # fmt: skip
+def test_which_socket_is_newer(inode: int, newest: list[int], newer: bool) -> None:
+    """Each processor counts in a batch of its own; the numbers begin anew."""
+    assert is_newer(inode, newest) == newer
 
 
 def test_a_rollback_names_what_others_put_among_ours(applied: TuneCommand, hosts: Hosts) -> None:

@@ -101,6 +101,9 @@ def probe(pause_s: float) -> list[Step]:
     (talk(*PROVEN, overtaken), 10, ""),
     # a loss ends the growth and not the proof: segment 14 is missing, what follows for long comes one by one
     (talk(*PROVEN, *(flight(SECOND + 0.2 + n * RTT_S, 15 + n, 1) for n in range(40))), 10, ""),
+    # the ACK that let four out is missing from the capture
+    (talk(first(5), first(10, FLIGHT + 0.06, skip=range(5)), flight(SECOND, 10, 4, echo_s=FLIGHT + 0.001),
+          acked(14, SECOND + 0.002), flight(SECOND + RTT_S, 14, 8, echo_s=SECOND + 0.002)), 10, "server-paced"),
     # segments of one size, but none that was full: the server's writes, and not its window, may have ended it; stacks
     # that count bytes have room for more short segments than full ones, so the bound is in full ones
     (talk(first(10, size=HALF), acked(10, AFTER, size=HALF), then(10, 4, size=HALF)), 5, "short-segment"),

@@ -89,19 +89,23 @@ def test_what_is_missing_is_not_claimed(sources: tuple[bytes, ...], first: int, 
     assert {o.knob: o.reason for o in one.observations} == {"icw": reason}
 
 
-@pytest.mark.parametrize(("apart_ns", "later_ns", "number"), [
-    (500_000, 1_000, 0), (500_000, 400_000, 0), (0, 300_000, 0), (0, 300_000, 1), (0, 9_000_000, 1),
+@pytest.mark.parametrize(("apart_ns", "later_ns", "number", "stamps"), [
+    (500_000, 1_000, 0, True), (500_000, 400_000, 0, True), (0, 300_000, 0, True), (0, 300_000, 1, False),
+    (0, 250_000_000, 1, True), (0, 50_000_000, 1, False),
 ])  # fmt: skip
-def test_what_two_interfaces_show_is_one_segment(apart_ns: int, later_ns: int, number: int, tmp_path: Path) -> None:
-    """A capture on `any`, or a mirror that holds a burst: the numbers of one interface, and no repeat, no loss."""
-    frames = [(at + n * apart_ns, numbered(frame, n * number)) for n, (at, frame) in enumerate(proven().frames)]
+def test_what_two_interfaces_show_is_one_segment(
+    apart_ns: int, later_ns: int, number: int, stamps: bool, tmp_path: Path
+) -> None:
+    """A capture on `any`, a mirror that holds a burst, two ends of a path: numbers of one place, no repeat, no loss."""
+    talk = proven(stamps=stamps)
+    frames = [(at + n * apart_ns, numbered(frame, (n + 1) * number)) for n, (at, frame) in enumerate(talk.frames)]
     plain = read_back(frames, tmp_path)
     one = read_back([(at + later, frame) for at, frame in frames for later in (0, later_ns)], tmp_path)
     assert one.numbers["copies"] == len(frames)
     names = [name for name in one.numbers if name not in ("copies", "frame")]
     assert {name: one.numbers[name] for name in names} == {name: plain.numbers[name] for name in names}
     (icw, other) = (verdicts(each)["icw"] for each in (one, plain))
-    assert (icw.value, icw.grade) == (other.value, other.grade) == (10, "C")
+    assert (icw.value, icw.grade) == (other.value, other.grade) == (10, "C" if stamps else "L")
 
 
 def test_a_repeat_is_no_copy(tmp_path: Path) -> None:
@@ -179,14 +183,14 @@ def test_a_clock_that_steps_or_stands_claims_no_time(
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_files_are_one_capture_by_their_times(stream: bool, tmp_path: Path) -> None:
-    """A tap's two files, rotated files, queues read one after another, a second machine whose clock is 50 ms late."""
+    """A tap's two files, rotated files, queues read one by one, another machine's late clock, files put together."""
     frames = [(at, numbered(frame, n)) for n, (at, frame) in enumerate(proven().frames)]
     plain = read_back(frames, tmp_path)
     sides = [[one for one in frames if one[1][20:22] == port] for port in (b"\x00\x50", b"\x9c\x40")]
     queues = [*frames[:4], *(one for n in range(4, 20, 5) for way in (1, 0) for one in frames[n : n + 5][way::2])]
-    late = [(at + 50_000_000, frame) for at, frame in frames]
+    late, twice = [(at + 50_000_000, frame) for at, frame in frames], [*frames, *frames]
     for parts in (sides, sides[::-1], [frames[9:], frames[:9]], [frames[9:], frames[:3], frames[3:9]], [queues],
-                  [late, frames]):  # fmt: skip
+                  [late, frames], [twice]):  # fmt: skip
         paths = [tmp_path / f"{n}.pcap" for n in range(len(parts))]
         for path, part in zip(paths, parts, strict=True):
             path.write_bytes(write.pcap(part, nano=True))
@@ -195,8 +199,19 @@ def test_files_are_one_capture_by_their_times(stream: bool, tmp_path: Path) -> N
         names = [name for name in one.numbers if name not in ("copies", "frame", "out_of_order")]
         assert {name: one.numbers[name] for name in names} == {name: plain.numbers[name] for name in names}
         assert (verdicts(one)["icw"].value, verdicts(one)["icw"].grade) == (10, "C")
-        assert one.numbers["copies"] == (len(frames) if parts[0] is late else 0)
+        assert one.numbers["copies"] == (len(frames) if parts[0] in (late, twice) else 0)
         assert bool(one.numbers["out_of_order"]) == (parts[0] is queues) == bool(reading.counts["out-of-order-us"])
+
+
+@pytest.mark.parametrize("late_s", [-0.15, 0.15])
+def test_a_tap_whose_clocks_differ_by_more_than_the_path_claims_nothing(late_s: float, tmp_path: Path) -> None:
+    """Answers before what they answer, or ACKs before what they acknowledge: one connection, and no false window."""
+    conversation = proven()
+    conversation.flight(2.0, 14, 3)
+    shifted = [(at + round(late_s * NS) * (frame[20:22] == b"\x00\x50"), frame) for at, frame in conversation.frames]
+    one = read_back(shifted, tmp_path)
+    icw = verdicts(one)["icw"]
+    assert icw.reason == "clock-step" == one.clock if late_s < 0 else (icw.grade, icw.value) == ("L", 10)
 
 
 def test_one_wrong_stamp_does_not_end_what_goes_on(tmp_path: Path) -> None:
@@ -305,21 +320,23 @@ def test_the_same_gaps_on_four_connections_are_no_losses(third: float, grade: st
     assert (verdict.value, verdict.grade) == (6, grade)
 
 
-@pytest.mark.parametrize(("sack", "host", "text"), [
-    # a scanner's SYNs, or two Hosts of one edge: each may have an answer of its own
-    (False, b"a", "unclear:unlike-offers"),
-    (True, b"b", "unclear:unlike-offers"),
-    (True, b"a", "mixed"),
+@pytest.mark.parametrize(("sack", "host", "client", "text"), [
+    # a scanner's SYNs, or two Hosts of one edge: each may have an answer of its own; a route has its own window
+    (False, b"a", 1, "unclear:unlike-offers"),
+    (True, b"b", 1, "unclear:unlike-offers"),
+    (True, b"a", 1, "mixed"),
+    (True, b"a", 9, "unclear:few-connections"),
 ])  # fmt: skip
 def test_load_balancing_compares_connections_that_asked_alike(
-    sack: bool, host: bytes, text: str, tmp_path: Path
+    sack: bool, host: bytes, client: int, text: str, tmp_path: Path
 ) -> None:
     frames: list[write.Stamped] = []
     for n, (count, other) in enumerate(((10, {}), (10, {}), (4, {"sack": sack}), (4, {"sack": sack}))):
         talk = proven(count, port=4000 + n, start_s=1000 + 100 * n, **other)
         request = b"GET / HTTP/1.1\r\nHost: " + (host if n > 1 else b"a") + b"\r\n\r\n"
         talk.frames[3] = talk.frames[3][0], talk.frames[3][1][:-100] + request.ljust(100)
-        frames += talk.frames
+        address = b"\xc0\x00\x02" + bytes([client if n > 1 else 1])
+        frames += [(at, frame.replace(b"\xc0\x00\x02\x01", address)) for at, frame in talk.frames]
     servers = Servers()
     servers.take(reports(written(frames, tmp_path))[0])
     (found,) = servers.found()

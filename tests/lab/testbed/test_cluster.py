@@ -94,15 +94,11 @@ WITHOUT_TLS, NO_ADDRESS = "without TLS anyone may run code", "no address of a sc
 @pytest.mark.parametrize(
     ("address", "why"),
     [
-        ("tcp://192.0.2.1:8786", WITHOUT_TLS),
-        ("tcp://dask.example:8786", WITHOUT_TLS),
-        ("nowhere", NO_ADDRESS),
-        ("tls://h", NO_ADDRESS),
-        ("http://127.0.0.1:8786", NO_ADDRESS),
-        ("tls://h:port", "name it as tls://HOST:8786"),
-        ("tls://[::1:8786", "name it as tls://HOST:8786"),
+        ("tcp://192.0.2.1:8786", WITHOUT_TLS), ("tcp://dask.example:8786", WITHOUT_TLS), ("nowhere", NO_ADDRESS),
+        ("tls://h", NO_ADDRESS), ("http://127.0.0.1:8786", NO_ADDRESS),
+        ("tls://h:port", "name it as tls://HOST:8786"), ("tls://[::1:8786", "name it as tls://HOST:8786"),
     ],
-)
+)  # fmt: skip
 def test_an_address_that_no_cluster_has_is_refused_by_every_verb(
     address: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,13 +57,9 @@ def test_a_recording_becomes_a_page() -> None:
     assert page.origins == ("www.site.example", "cdn.example") and page.gaps_ms == (5000.0,)
     found = [(t.kind, t.size, t.origin, t.parent, t.wave) for t in page.objects]
     assert found == [
-        ("html", 40_000, 0, -1, 0),
-        ("style", 8_000, 0, 0, 0),
-        ("script", 30_000, 1, 0, 0),
-        ("font", 20_000, 1, 1, 0),
-        ("json", 500, 0, 2, 0),
-        ("image", 70_000, 1, 2, 1),
-    ]
+        ("html", 40_000, 0, -1, 0), ("style", 8_000, 0, 0, 0), ("script", 30_000, 1, 0, 0),
+        ("font", 20_000, 1, 1, 0), ("json", 500, 0, 2, 0), ("image", 70_000, 1, 2, 1),
+    ]  # fmt: skip
     # the style was asked for when half of the document's receiving time had passed
     assert page.objects[1].offset == 20_000
     assert [t.delay_ms for t in page.objects[3:]] == [20.0, 50.0, 0.0]
@@ -78,15 +74,13 @@ def test_what_is_no_archive_is_reported(text: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
-        ('"time": 200', '"time": NaN', "no number"),
-        ('"bodySize": 40000', '"bodySize": Infinity', "no HTTP archive"),
-        ('"time": 200', '"time": null', "no HTTP archive"),
-        ("www.site.example", "[::1]", "host name"),
+        ('"time": 200', '"time": NaN', "no number"), ('"bodySize": 40000', '"bodySize": Infinity', "no HTTP archive"),
+        ('"time": 200', '"time": null', "no HTTP archive"), ("www.site.example", "[::1]", "host name"),
         ("https://www.site.example/", "https://[::", "no HTTP archive"),
         ("2026-01-02T03:04:00.100Z", "yesterday", "no HTTP archive"),
         ("2026-01-02T03:04:00.100Z", "2026-01-02T03:04:00.100", "no HTTP archive"),
     ],
-)
+)  # fmt: skip
 def test_what_makes_no_page_is_reported(old: str, new: str, fault: str) -> None:
     assert old in RECORDED
     with pytest.raises(BadInput, match=fault):

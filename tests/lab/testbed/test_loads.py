@@ -32,12 +32,10 @@ def test_what_is_no_load_is_reported(text: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("none h2 1 1\n", "no page none"),
-        ("p h3 1 1\n", "without sense"),
-        ("p\n", "without sense"),
+        ("none h2 1 1\n", "no page none"), ("p h3 1 1\n", "without sense"), ("p\n", "without sense"),
         ("p h2 1 1 first nowhere\n", "without sense"),
     ],
-)
+)  # fmt: skip
 def test_the_client_refuses_nonsense(tmp_path: Path, words: str, message: str) -> None:
     if not all(header.exists() for header in loads.HEADERS):
         pytest.skip("needs libnghttp2-dev and libssl-dev")

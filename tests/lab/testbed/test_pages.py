@@ -82,21 +82,14 @@ def changed(number: int, **fields: object) -> PageModel:
 @pytest.mark.parametrize(
     ("number", "fields", "fault"),
     [
-        (0, {"kind": "image"}, "first object"),
-        (0, {"size": 900, "path": "/x"}, "too few|does not fit"),
-        (1, {"kind": "film"}, "kind"),
-        (1, {"path": "small"}, "path"),
-        (1, {"path": "/../etc/passwd"}, "path"),
-        (1, {"path": "/small/index.html"}, "one address"),
-        (1, {"parent": 1}, "stand before"),
-        (1, {"offset": 9001}, "does not fit"),
-        (1, {"wave": 1}, "no gap"),
-        (2, {"offset": 3999}, "does not fit"),
-        (2, {"origin": 2}, "no such origin"),
-        (2, {"delay_ms": -1.0}, "negative"),
+        (0, {"kind": "image"}, "first object"), (0, {"size": 900, "path": "/x"}, "too few|does not fit"),
+        (1, {"kind": "film"}, "kind"), (1, {"path": "small"}, "path"), (1, {"path": "/../etc/passwd"}, "path"),
+        (1, {"path": "/small/index.html"}, "one address"), (1, {"parent": 1}, "stand before"),
+        (1, {"offset": 9001}, "does not fit"), (1, {"wave": 1}, "no gap"), (2, {"offset": 3999}, "does not fit"),
+        (2, {"origin": 2}, "no such origin"), (2, {"delay_ms": -1.0}, "negative"),
         (1, {"kind": "image"}, "names nothing"),
     ],
-)
+)  # fmt: skip
 def test_faults_are_named(number: int, fields: dict[str, object], fault: str) -> None:
     with pytest.raises(BadInput, match=fault):
         changed(number, **fields)
@@ -105,13 +98,11 @@ def test_faults_are_named(number: int, fields: dict[str, object], fault: str) ->
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
-        ({"name": "Small page"}, "name"),
-        ({"origins": ("a.example",)}, "no such origin"),
+        ({"name": "Small page"}, "name"), ({"origins": ("a.example",)}, "no such origin"),
         ({"origins": ("a.example", "a.example")}, "each once"),
-        ({"origins": ("a.example", "b;example")}, "host name"),
-        ({"gaps_ms": (0.0,)}, "longer than nothing"),
+        ({"origins": ("a.example", "b;example")}, "host name"), ({"gaps_ms": (0.0,)}, "longer than nothing"),
     ],
-)
+)  # fmt: skip
 def test_faults_of_the_whole_are_named(fields: dict[str, object], fault: str) -> None:
     with pytest.raises(BadInput, match=fault):
         replace(SMALL, **fields)  # type: ignore[arg-type]
@@ -132,15 +123,12 @@ MODEL = 'name = "m"\norigins = ["m.example"]\n[[objects]]\nname = "index"\nkind 
     [
         (MODEL.replace("origins", "origin"), "no such entry"),
         (MODEL.replace("name = ", "names = ", 1), "no such entry"),
-        (MODEL + "colour = 1\n", "no such column: colour"),
-        (MODEL.replace("bytes = 9000\n", ""), "lacks 'bytes'"),
-        (MODEL.replace("9000", "12"), "or more"),
-        (MODEL + 'at = "early"\n', "at|convert|unpack|values"),
-        (MODEL + "at = 2\n", "between 0 and 1"),
-        (MODEL + 'origin = "n.example"\n', "not in"),
+        (MODEL + "colour = 1\n", "no such column: colour"), (MODEL.replace("bytes = 9000\n", ""), "lacks 'bytes'"),
+        (MODEL.replace("9000", "12"), "or more"), (MODEL + 'at = "early"\n', "at|convert|unpack|values"),
+        (MODEL + "at = 2\n", "between 0 and 1"), (MODEL + 'origin = "n.example"\n', "not in"),
         (MODEL + MODEL[MODEL.index("[[") :], "named twice"),
     ],
-)
+)  # fmt: skip
 def test_faults_of_a_model_are_named(text: str, fault: str) -> None:
     with pytest.raises(BadInput, match=fault):
         model.from_toml(text)

@@ -24,12 +24,8 @@ def test_it_names_what_can_change_a_load(tmp_path: Path) -> None:
 def test_our_files_count_by_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "configtron"
     for name in (
-        "lab/one.py",
-        "lab/testbed/two.c",
-        "tune/three.py",
-        "model/shared.py",
-        "db/four.py",
-    ):
+        "lab/one.py", "lab/testbed/two.c", "tune/three.py", "model/shared.py", "db/four.py",
+    ):  # fmt: skip
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(name)
     monkeypatch.setattr("configtron.__file__", str(package / "__init__.py"))

@@ -129,10 +129,8 @@ def test_merged_frames_are_taken_apart() -> None:
     found = dissected(data)
     packets = heard(found, data, 100, numbers, 1.5, 3)
     assert [(p.segment.seq, p.segment.length, p.segment.payload) for p in packets] == [
-        (1, 100, payload[:100]),
-        (101, 100, payload[100:200]),
-        (201, 50, payload[200:]),
-    ]
+        (1, 100, payload[:100]), (101, 100, payload[100:200]), (201, 50, payload[200:]),
+    ]  # fmt: skip
     assert [p.segment.flags for p in packets] == [ACK, ACK, ACK | PSH | FIN]
     assert {(p.at, p.frame, p.segment.ack) for p in packets} == {(1.5, 3, 7)}
     assert [p.ident for p in packets] == [65535, 0, 1]

@@ -211,14 +211,6 @@ def test_a_map_that_could_not_be_read_is_read_later(
     assert epochs(running, 3 * AGAIN_NS + 1, 4 * AGAIN_NS) == [0, 60], "it was tried within AGAIN_NS"
 
 
-def test_a_map_whose_file_is_gone_stays_and_that_is_one_line(
-    running: FileMapMaker, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "map.json").unlink()
-    assert epochs(running, *(at * AGAIN_NS for at in range(1, 4))) == [0] * 3
-    assert ["No such file" in one.getMessage() for one in caplog.records] == [True]
-
-
 # ---- makers and their databases
 
 

@@ -127,18 +127,15 @@ def test_hits_are_of_later_connections(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("{", "line 2: no JSON"),
-        ("[1]", "line 2: no JSON object"),
+        ("{", "line 2: no JSON"), ("[1]", "line 2: no JSON object"),
         ('{"strategy": "' + "x" * 61 + '"}', "line 2: strategy of an end state has more than 60 characters"),
         ('{"strategy": "\\ud800"}', "line 2: strategy of an end state has characters that cannot be printed"),
         ('{"prefix": "1\\u0000"}', "line 2: prefix of an end state has characters that cannot be printed"),
-        ('{"max_cwnd": "many"}', "line 2: max_cwnd"),
-        ('{"window": 3}', "line 2: an end state has no 'window'"),
+        ('{"max_cwnd": "many"}', "line 2: max_cwnd"), ('{"window": 3}', "line 2: an end state has no 'window'"),
         ('{"at_s": NaN, "prefix": 7}', "line 2: prefix"),
-        ('{"schema": "configtron.connection/1", "client": 3}', "line 2"),
-        ("{" * 100_000, "line 2"),
+        ('{"schema": "configtron.connection/1", "client": 3}', "line 2"), ("{" * 100_000, "line 2"),
     ],
-)
+)  # fmt: skip
 def test_a_line_that_is_no_record_is_named(tmp_path: Path, line: str, words: str) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text(json.dumps(rows(1)[0]) + "\n" + line + "\n")

@@ -62,16 +62,10 @@ def test_two_views_of_proc_in_one_container(tmp_path: Path) -> None:
     (tmp_path / "id").write_text(CONTAINER + "\n")
     ask = f"{sys.executable} -c 'from configtron.service.lease.context import this_boot; print(this_boot())'"
     steps = (
-        "mount -t tmpfs none /run",
-        "mkdir /run/configtron-tune",
-        f"mount --bind {tmp_path}/id /proc/sys/kernel/random/boot_id",
-        ask,
-        "mount -t proc proc /proc",
-        "cat /proc/sys/kernel/random/boot_id",
-        ask,
-        "rm /run/configtron-tune/boot",
-        ask,
-    )
+        "mount -t tmpfs none /run", "mkdir /run/configtron-tune",
+        f"mount --bind {tmp_path}/id /proc/sys/kernel/random/boot_id", ask, "mount -t proc proc /proc",
+        "cat /proc/sys/kernel/random/boot_id", ask, "rm /run/configtron-tune/boot", ask,
+    )  # fmt: skip
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-ec", "; ".join(steps)], capture_output=True, text=True, check=False
     )

@@ -14,7 +14,6 @@ import pytest
 from tests.support.sources import parsed
 
 ROOT = Path(__file__).parent.parent.parent.parent
-ENGINE = sorted((ROOT / "configtron" / "service" / "lease").glob("*.py"))
 COMMANDS = sorted((ROOT / "configtron" / "cli" / "tune").glob("*.py"))
 # What a command asks the engine for.
 BARRED = ("configtron.db", "configtron.tune.drivers", "configtron.tune.router", "configtron.linux", "sqlite3", "socket")
@@ -50,16 +49,6 @@ def test_a_plain_program_loads_neither_click_nor_what_it_does_not_use() -> None:
     code = "import sys; from configtron.service import lease; lease.LeaseOptions; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"click", "rich", "numpy", "sqlite3", "configtron.service.lease.apply_transaction"} & set(loaded)
-
-
-def test_there_is_no_circle_of_files() -> None:
-    names = {f"configtron.service.lease.{file.stem}": file for file in ENGINE if file.stem != "__init__"}
-    uses = {name: imported(file) & names.keys() - {name} for name, file in names.items()}
-    left = dict(uses)
-    while free := [name for name, needs in left.items() if not needs & left.keys()]:
-        for name in free:
-            del left[name]
-    assert left == {}
 
 
 def test_commands_reach_the_host_through_the_engine_alone() -> None:

@@ -97,12 +97,10 @@ def test_a_call_that_fails_changes_nothing(options: lease.LeaseOptions, stack: S
             lambda: table.set_profile_params(far, {"initcwnd": 20, "no_knob": 1}),
             lambda: table.set_profile_param(far, "initcwnd", -1),
             lambda: table.set_profile_param(far, "tcp_congestion_control", "bbr"),
-            lambda: table.set_profile_param(9, "initcwnd", 20),
-            lambda: table.get_profile_param(9, "initcwnd"),
-            lambda: table.delete_config_profile(9),
-            lambda: table.assign_profile("192.0.2.1/24", far),
+            lambda: table.set_profile_param(9, "initcwnd", 20), lambda: table.get_profile_param(9, "initcwnd"),
+            lambda: table.delete_config_profile(9), lambda: table.assign_profile("192.0.2.1/24", far),
             lambda: table.assign_profile("192.0.2.0/24", 9),
-        ):
+        ):  # fmt: skip
             with pytest.raises((BadInput, Refused)):
                 wrong()
         with pytest.raises(Missing, match="driver memory assigns no single sockets"):

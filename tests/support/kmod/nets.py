@@ -57,12 +57,10 @@ PLANT = "plant"
 FAULTY = ("lost_get", "rep_late")
 # A mistake of planted/planted.c -> the kernel's words for it; a net must bring those of its own.
 PLANTED = {
-    "rcu": "suspicious RCU usage",
-    "lock-order": "possible circular locking dependency",
-    "use-after-free": "KASAN: slab-use-after-free in planted_use_after_free",
-    "leak": "a planted leak",
+    "rcu": "suspicious RCU usage", "lock-order": "possible circular locking dependency",
+    "use-after-free": "KASAN: slab-use-after-free in planted_use_after_free", "leak": "a planted leak",
     "atomic-sleep": "sleeping function called from invalid context",
-}
+}  # fmt: skip
 
 MEMORY_MB, LIMIT_S = 1024, 4 * 3600
 # As many as a busy server's minute.

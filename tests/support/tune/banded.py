@@ -20,17 +20,7 @@ from configtron.model.draw import PARTS, Key, Mix, Plan
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
-from tests.support.tune.kmod_net import (
-    PORT4,
-    SERVER,
-    aborted,
-    client_at,
-    connected,
-    delayed,
-    hosts,
-    listener,
-    window,
-)
+from tests.support.tune import kmod_net
 
 WINDOWS = {"near": 50, "middle": 30, "far": 5}
 BANDS = ((20_000, "near"), (100_000, "middle"), (400_000, "far"))
@@ -40,32 +30,27 @@ CLIENTS = 3
 LOST_S = {"one SYN-ACK lost": 0.5, "SYN-ACKs lost": 3.5}
 THOUGHT_S = 0.7
 WAYS = (
-    "plain",
-    "cookie",
-    "cookie, no timestamps",
-    "fast open",
-    *LOST_S,
-    *(f"{way}, no timestamps" for way in LOST_S),
+    "plain", "cookie", "cookie, no timestamps", "fast open", *LOST_S, *(f"{way}, no timestamps" for way in LOST_S),
     "deferred",
-)
+)  # fmt: skip
 TCP_DEFER_ACCEPT = 9
 
 
 def begun(source: str) -> socket.socket:
     """Return a client whose SYN is on its way."""
-    client = client_at(source)
+    client = kmod_net.client_at(source)
     client.setblocking(False)
-    client.connect_ex((SERVER, PORT4))
+    client.connect_ex((kmod_net.SERVER, kmod_net.PORT4))
     return client
 
 
 def one(at: socket.socket, way: str, source: str, rtt_ms: int) -> tuple[socket.socket, socket.socket]:
     """Return the two ends of a connection that was made that way."""
     if lost_s := LOST_S.get(way.partition(",")[0]):
-        delayed(0, "s", " loss 100%")
+        kmod_net.delayed(0, "s", " loss 100%")
         client = begun(source)
         time.sleep(lost_s)
-        delayed(rtt_ms / 2000, "s")
+        kmod_net.delayed(rtt_ms / 2000, "s")
         served, _ = at.accept()
         client.setblocking(True)
         return client, served
@@ -78,7 +63,7 @@ def one(at: socket.socket, way: str, source: str, rtt_ms: int) -> tuple[socket.s
         served, _ = at.accept()
         at.setsockopt(socket.IPPROTO_TCP, TCP_DEFER_ACCEPT, 0)
         return client, served
-    return connected(at, source, PORT4, way == "fast open")
+    return kmod_net.connected(at, source, kmod_net.PORT4, way == "fast open")
 
 
 def clients(driver: EbpfDriver, at: socket.socket, way: str, rtt_ms: int) -> list[list[int | bool | None]]:
@@ -89,13 +74,13 @@ def clients(driver: EbpfDriver, at: socket.socket, way: str, rtt_ms: int) -> lis
         list(driver.records())
         ends = one(at, way, f"10.77.{rtt_ms}.{number + 1}", rtt_ms)
         (record,) = (each for each in driver.records() if isinstance(each, OpenRecord))
-        answer.append([record.rtt_us, record.band, window(ends[1]), record.window_cut])
-        aborted(*ends)
+        answer.append([record.rtt_us, record.band, kmod_net.window(ends[1]), record.window_cut])
+        kmod_net.aborted(*ends)
     return answer
 
 
 def main() -> None:
-    with hosts():
+    with kmod_net.hosts():
         driver = EbpfDriver(Place(netns="s"))
         before = driver.before()
         settings = {name: (("initcwnd", width), ("tcp_congestion_control", "reno")) for name, width in WINDOWS.items()}
@@ -104,11 +89,11 @@ def main() -> None:
         mixes = {name: Mix((name,), (PARTS,)) for name in WINDOWS}
         driver.load_plan(Plan(Key(1, 2), 3, 1 << 62, bands=BANDS), mixes)
         driver.turn()
-        at, answer = listener(PORT4), {}
+        at, answer = kmod_net.listener(kmod_net.PORT4), {}
         for rtt_ms in RTTS_MS:
-            delayed(rtt_ms / 2000)
+            kmod_net.delayed(rtt_ms / 2000)
             # neighbours are looked up by the first connection
-            for end in connected(at, f"10.77.{rtt_ms}.200", PORT4):
+            for end in kmod_net.connected(at, f"10.77.{rtt_ms}.200", kmod_net.PORT4):
                 end.close()
             time.sleep(3)
             for way in WAYS:

@@ -99,12 +99,10 @@ def main() -> None:
             return driver.read() == after(one, SECOND) and gone()
 
         found = {
-            "apply, reverted": swept(gone, first, gone),
-            "apply, applied again": swept(gone, first, mended),
-            "change, reverted": swept(first, second, gone),
-            "change, made again": swept(first, second, finished),
+            "apply, reverted": swept(gone, first, gone), "apply, applied again": swept(gone, first, mended),
+            "change, reverted": swept(first, second, gone), "change, made again": swept(first, second, finished),
             "revert, reverted": swept(first, lambda: driver.revert(before), gone),
-        }
+        }  # fmt: skip
         print(json.dumps(found))
 
 

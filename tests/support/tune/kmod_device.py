@@ -41,23 +41,7 @@ from configtron.tune.drivers.kmod.device import Device
 from configtron.tune.drivers.kmod.kmod_driver import CONTROL, DEFAULT_CONTROL, KmodDriver
 from configtron.tune.drivers.kmod.module_units import KNOB_OF, packed, reaches
 from tests.support.kmod.schemes import references
-from tests.support.tune.kmod_net import (
-    PORT4,
-    connected,
-    control,
-    default,
-    delayed,
-    device,
-    drained,
-    failure,
-    listener,
-    load,
-    profile,
-    program,
-    switch_on,
-    unload,
-    window,
-)
+from tests.support.tune import kmod_net
 
 # A value unlike the default of everything that this kernel's module sets, all in one profile.
 EVERYTHING: dict[str, int | str] = {
@@ -83,9 +67,9 @@ LEFT_S, LOST_S = 0.02, 2.5
 
 
 def calls() -> dict[str, Any]:
-    with device() as opened:
-        switch_on(opened)
-        at = listener(PORT4)
+    with kmod_net.device() as opened:
+        kmod_net.switch_on(opened)
+        at = kmod_net.listener(kmod_net.PORT4)
         found = {"records": records(opened, at), "refusals": refusals(opened)}
         return found | {"unprivileged": unprivileged(opened), "cells": cells(opened, at)}
 
@@ -93,8 +77,8 @@ def calls() -> dict[str, Any]:
 def cells(opened: Device, at: socket.socket) -> dict[str, Any]:
     """Each parameter as the profile states it, as the socket has it, and as an untouched socket has it."""
     settable = [one.name for one in opened.parameters() if one.settable]
-    made = profile(opened, ("10.1.0.0/16",), **{knob: EVERYTHING[knob] for knob in settable})
-    (_client, served), (_other, untouched) = (connected(at, f"10.{net}.0.1", PORT4) for net in (1, 2))
+    made = kmod_net.profile(opened, ("10.1.0.0/16",), **{knob: EVERYTHING[knob] for knob in settable})
+    (_client, served), (_other, untouched) = (kmod_net.connected(at, f"10.{net}.0.1", kmod_net.PORT4) for net in (1, 2))
     has = {"profile's": opened.settings(made), "socket": opened.of_socket(served.fileno())[1],
            "untouched": opened.of_socket(untouched.fileno())[1]}  # fmt: skip
     return {
@@ -114,41 +98,38 @@ def refusals(opened: Device) -> dict[str, str]:
     made = opened.new_profile("refusals")
 
     def settings(**wanted: int | str) -> str:
-        return failure(lambda: opened.set_settings(made, {KEY_OF[knob]: value for knob, value in wanted.items()}))
+        return kmod_net.failure(
+            lambda: opened.set_settings(made, {KEY_OF[knob]: value for knob, value in wanted.items()})
+        )
 
     def prefix(wanted: str, number: int = made) -> str:
-        return failure(lambda: opened.set_prefixes(packed({wanted: number})))
+        return kmod_net.failure(lambda: opened.set_prefixes(packed({wanted: number})))
 
     opened.set_settings(made, {INITCWND: 20})
     with inside("s"):
         unconnected, other = socket.socket(), socket.socket(socket.AF_UNIX)
     with unconnected, other:
         found = {
-            "range": settings(initcwnd=0),
-            "above": settings(initcwnd=1001),
-            "impossible": settings(tcp_autocorking=0),
-            "no such control": settings(tcp_congestion_control="nosuch"),
-            "ourselves": settings(tcp_congestion_control=CONTROL),
-            "half": settings(initcwnd=30, min_rto=1),
-            "unknown key": failure(lambda: opened.set_settings(made, {99: 1})),
-            "no such profile": failure(lambda: opened.set_settings(made + 1000, {INITCWND: 1})),
-            "prefix of no profile": prefix("10.9.0.0/16", made + 1000),
-            "stray bits": prefix("10.9.0.1/16"),
-            "mapped": prefix("::ffff:0:0/96"),
-            "too long": prefix("10.9.0.0/33"),
-            "delete no profile": failure(lambda: opened.delete_profile(made + 1000)),
-            "read before records": failure(lambda: os.read(opened.fileno(), 4096)),
-            "no such call": failure(lambda: fcntl.ioctl(opened.fileno(), 0xC0FFEE, bytes(64))),
-            "unconnected": failure(lambda: opened.assign(unconnected.fileno(), made)),
-            "not TCP": failure(lambda: opened.assign(other.fileno(), made)),
-            "no descriptor": failure(lambda: opened.assign(999, made)),
-        }
+            "range": settings(initcwnd=0), "above": settings(initcwnd=1001),
+            "impossible": settings(tcp_autocorking=0), "no such control": settings(tcp_congestion_control="nosuch"),
+            "ourselves": settings(tcp_congestion_control=CONTROL), "half": settings(initcwnd=30, min_rto=1),
+            "unknown key": kmod_net.failure(lambda: opened.set_settings(made, {99: 1})),
+            "no such profile": kmod_net.failure(lambda: opened.set_settings(made + 1000, {INITCWND: 1})),
+            "prefix of no profile": prefix("10.9.0.0/16", made + 1000), "stray bits": prefix("10.9.0.1/16"),
+            "mapped": prefix("::ffff:0:0/96"), "too long": prefix("10.9.0.0/33"),
+            "delete no profile": kmod_net.failure(lambda: opened.delete_profile(made + 1000)),
+            "read before records": kmod_net.failure(lambda: os.read(opened.fileno(), 4096)),
+            "no such call": kmod_net.failure(lambda: fcntl.ioctl(opened.fileno(), 0xC0FFEE, bytes(64))),
+            "unconnected": kmod_net.failure(lambda: opened.assign(unconnected.fileno(), made)),
+            "not TCP": kmod_net.failure(lambda: opened.assign(other.fileno(), made)),
+            "no descriptor": kmod_net.failure(lambda: opened.assign(999, made)),
+        }  # fmt: skip
     found["settings kept"] = json.dumps(opened.settings(made))
     opened.set_prefixes(packed({"10.9.0.0/16": made}))
-    found["delete with prefixes"] = failure(lambda: opened.delete_profile(made))
+    found["delete with prefixes"] = kmod_net.failure(lambda: opened.delete_profile(made))
     opened.flush(made)
     opened.set_options(FLAGS["ENABLED"], made, "cubic")
-    found["delete the default"] = failure(lambda: opened.delete_profile(made))
+    found["delete the default"] = kmod_net.failure(lambda: opened.delete_profile(made))
     opened.set_options(FLAGS["ENABLED"], 0, "cubic")
     opened.delete_profile(made)
     return found
@@ -161,9 +142,9 @@ def unprivileged(opened: Device) -> dict[str, str]:
     if not child:
         os.setgroups([])
         os.setresuid(65534, 65534, 65534)
-        found = {call: failure(lambda call=call: opened._call(call)) for call in abi.CALLS}  # type: ignore[misc]
-        found["read"] = failure(lambda: os.read(opened.fileno(), 4096))
-        found["open"] = failure(Device)
+        found = {call: kmod_net.failure(lambda call=call: opened._call(call)) for call in abi.CALLS}  # type: ignore[misc]
+        found["read"] = kmod_net.failure(lambda: os.read(opened.fileno(), 4096))
+        found["open"] = kmod_net.failure(Device)
         os.write(write_end, json.dumps(found).encode())
         os._exit(0)
     os.waitpid(child, 0)
@@ -172,14 +153,14 @@ def unprivileged(opened: Device) -> dict[str, str]:
 
 def records(opened: Device, at: socket.socket) -> dict[str, Any]:
     """What is reported of five connections to a reader that keeps four."""
-    made = profile(opened, ("10.5.0.0/16", "fd05::/16"), tcp_congestion_control="bbr")
-    with device() as reader, select.epoll() as waiting:
+    made = kmod_net.profile(opened, ("10.5.0.0/16", "fd05::/16"), tcp_congestion_control="bbr")
+    with kmod_net.device() as reader, select.epoll() as waiting:
         # asked for before there is anything to read: programs may open, wait, and begin records in any order
         waiting.register(reader.fileno(), select.EPOLLIN)
         reader.begin_records(4)
-        again = failure(lambda: reader.begin_records(4))
+        again = kmod_net.failure(lambda: reader.begin_records(4))
         for last in range(1, 6):
-            client, served = connected(at, f"10.5.0.{last}", PORT4)
+            client, served = kmod_net.connected(at, f"10.5.0.{last}", kmod_net.PORT4)
             served.sendall(b"x" * 5000)
             client.recv(5000, socket.MSG_WAITALL)
             client.close()
@@ -187,7 +168,7 @@ def records(opened: Device, at: socket.socket) -> dict[str, Any]:
         woken = waiting.poll(1)
         time.sleep(1)
         first = reader.records()
-        client, served = connected(at, "10.5.0.6", PORT4)
+        client, served = kmod_net.connected(at, "10.5.0.6", kmod_net.PORT4)
         opened.assign(served.fileno(), 0)
         second = reader.records()
     return {
@@ -203,31 +184,31 @@ def records(opened: Device, at: socket.socket) -> dict[str, Any]:
 
 
 def lives() -> dict[str, Any]:
-    with device() as opened:
-        switch_on(opened)
-        at = listener(PORT4)
+    with kmod_net.device() as opened:
+        kmod_net.switch_on(opened)
+        at = kmod_net.listener(kmod_net.PORT4)
         found: dict[str, Any] = {"lives": one_after_another(opened, at), "generation": generation(opened)}
         found["namespaces"] = namespaces(opened)
         churn(opened, at)
-        found["busy"] = unload()
+        found["busy"] = kmod_net.unload()
         at.close()
-        default("cubic")
+        kmod_net.default("cubic")
         time.sleep(120)
         stats = [opened.stats(one) for one in opened.profiles()]
         found["balance"] = [[one["opened"], one["closed"]] for one in stats]
         # one for each of the namespaces (the first, s, c), one for each profile
         found["versions"] = opened.status()["versions"] - 3 - len(opened.profiles())
     for _ in range(LOADS):
-        assert drained() == 0
-        load(sys.argv[1])
+        assert kmod_net.drained() == 0
+        kmod_net.load(sys.argv[1])
     return found
 
 
 def one_after_another(opened: Device, at: socket.socket) -> dict[str, Any]:
     """One connection after another, each with something done to it on its way."""
-    a = profile(opened, ("10.3.0.0/16",), tcp_congestion_control="bbr", initcwnd=40)
-    b = profile(opened, ("10.4.0.0/16",), tcp_congestion_control="vegas", initcwnd=4)
-    _client, served = connected(at, "10.3.0.1", PORT4)
+    a = kmod_net.profile(opened, ("10.3.0.0/16",), tcp_congestion_control="bbr", initcwnd=40)
+    b = kmod_net.profile(opened, ("10.4.0.0/16",), tcp_congestion_control="vegas", initcwnd=4)
+    _client, served = kmod_net.connected(at, "10.3.0.1", kmod_net.PORT4)
 
     def assigned(one: socket.socket = served) -> int:
         return opened.of_socket(one.fileno())[0]
@@ -235,35 +216,35 @@ def one_after_another(opened: Device, at: socket.socket) -> dict[str, Any]:
     def choose(one: socket.socket, name: str) -> None:
         one.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
 
-    found: dict[str, Any] = {"by prefix": [control(served), window(served)]}
+    found: dict[str, Any] = {"by prefix": [kmod_net.control(served), kmod_net.window(served)]}
     opened.set_settings(a, {CC: "reno"})
-    _, later = connected(at, "10.3.0.2", PORT4)
-    found["older version lives"] = [control(served), control(later)]
+    _, later = kmod_net.connected(at, "10.3.0.2", kmod_net.PORT4)
+    found["older version lives"] = [kmod_net.control(served), kmod_net.control(later)]
     opened.assign(served.fileno(), b)
-    found["assigned"] = [control(served), assigned() == b]
+    found["assigned"] = [kmod_net.control(served), assigned() == b]
     opened.assign(served.fileno(), 0)
-    found["given back"] = [control(served), assigned()]
+    found["given back"] = [kmod_net.control(served), assigned()]
     choose(served, "reno")
-    found["application chose"] = [control(served), assigned()]
+    found["application chose"] = [kmod_net.control(served), assigned()]
     choose(served, CONTROL)
-    found["application chose us"] = [control(served), assigned() == a]
-    found["listener"] = failure(lambda: opened.assign(at.fileno(), a))
+    found["application chose us"] = [kmod_net.control(served), assigned() == a]
+    found["listener"] = kmod_net.failure(lambda: opened.assign(at.fileno(), a))
     with inside("s"), socket.socket() as chosen:
         choose(chosen, "reno")
         chosen.bind(("", 7000))
         chosen.listen()
-        _, bypassed = connected(chosen, "10.4.0.3", 7000)
-        found["listener of its own"] = [control(bypassed), assigned(bypassed)]
+        _, bypassed = kmod_net.connected(chosen, "10.4.0.3", 7000)
+        found["listener of its own"] = [kmod_net.control(bypassed), assigned(bypassed)]
     enabled = Path("/sys/module/configtron/parameters/enabled")
     opened.set_options(0, 0, "cubic")
-    _, off = connected(at, "10.4.0.4", PORT4)
+    _, off = kmod_net.connected(at, "10.4.0.4", kmod_net.PORT4)
     enabled.write_text("0")
     opened.set_options(FLAGS["ENABLED"], 0, "reno")
-    _, dark = connected(at, "10.4.0.5", PORT4)
+    _, dark = kmod_net.connected(at, "10.4.0.5", kmod_net.PORT4)
     enabled.write_text("1")
     opened.set_options(FLAGS["ENABLED"], b, "reno")
-    _, on = connected(at, "10.99.0.1", PORT4)
-    found["switches"] = [control(one) for one in (off, dark, on)]
+    _, on = kmod_net.connected(at, "10.99.0.1", kmod_net.PORT4)
+    found["switches"] = [kmod_net.control(one) for one in (off, dark, on)]
     opened.set_options(FLAGS["ENABLED"], 0, "cubic")
     found["actives"] = [_active(opened, 0, b), _active(opened, FLAGS["ACTIVE_OPENS"], b)]
     found["reconnected"] = _reconnected(opened, at)
@@ -280,13 +261,13 @@ def _active(opened: Device, flag: int, b: int) -> list[object]:
             one = socket.socket()
         one.connect(("192.0.2.2", 7001))
         with one, far.accept()[0]:
-            return [control(one), opened.of_socket(one.fileno())[0] == b]
+            return [kmod_net.control(one), opened.of_socket(one.fileno())[0] == b]
 
 
 def _reconnected(opened: Device, at: socket.socket) -> list[int]:
     """connect(AF_UNSPEC) ends a connection without closing its socket; a second close must not count twice."""
-    made = profile(opened, ("10.6.0.0/16",), initcwnd=20)
-    client, served = connected(at, "10.6.0.9", PORT4)
+    made = kmod_net.profile(opened, ("10.6.0.0/16",), initcwnd=20)
+    client, served = kmod_net.connected(at, "10.6.0.9", kmod_net.PORT4)
     nowhere = struct.pack("=H14x", socket.AF_UNSPEC)
     assert ctypes.CDLL(None).connect(served.fileno(), nowhere, len(nowhere)) == 0
     now = opened.stats(made)
@@ -299,20 +280,20 @@ def _reconnected(opened: Device, at: socket.socket) -> list[int]:
 def namespaces(opened: Device) -> dict[str, Any]:
     """Tables of one namespace are not another's, and go with it."""
     subprocess.run(["ip", "netns", "add", "other"], check=True)
-    with device("other") as other:
-        mine = profile(other, ("10.0.0.0/8", "fd00::/8"), initcwnd=20)
+    with kmod_net.device("other") as other:
+        mine = kmod_net.profile(other, ("10.0.0.0/8", "fd00::/8"), initcwnd=20)
         shared = opened.dump().keys() & other.dump().keys()
         found: dict[str, Any] = {"apart": [len(other.dump()), len(shared), other.profiles() == {mine: "p"}]}
         found["inherited"] = other.options()[2]
         with inside("s"), socket.socket() as stranger:
-            found["stranger"] = failure(lambda: other.assign(stranger.fileno(), mine))
+            found["stranger"] = kmod_net.failure(lambda: other.assign(stranger.fileno(), mine))
     subprocess.run(["ip", "netns", "del", "other"], check=True)
     return found
 
 
 def generation(opened: Device) -> dict[str, Any]:
     """A watcher sees a change by any process, without reading the tables."""
-    with device() as watcher:
+    with kmod_net.device() as watcher:
         watcher.status()
         poll = select.poll()
         poll.register(watcher.fileno(), select.POLLPRI)
@@ -328,10 +309,12 @@ def generation(opened: Device) -> dict[str, Any]:
 def churn(opened: Device, at: socket.socket) -> None:
     """Connections while profiles, prefixes and sockets change under them."""
     chance = random.Random(7)
-    made = [profile(opened, (f"10.{20 + i}.0.0/16",), initcwnd=10 + i) for i in range(8)]
+    made = [kmod_net.profile(opened, (f"10.{20 + i}.0.0/16",), initcwnd=10 + i) for i in range(8)]
     kept: list[socket.socket] = []
     for _ in range(CHURN):
-        client, served = connected(at, f"10.{chance.randrange(20, 40)}.0.{chance.randrange(1, 250)}", PORT4)
+        client, served = kmod_net.connected(
+            at, f"10.{chance.randrange(20, 40)}.0.{chance.randrange(1, 250)}", kmod_net.PORT4
+        )
         kept += (client, served)
         with suppress(OSError):
             _disturb(opened, served, made, chance)
@@ -417,28 +400,28 @@ def meanwhile(kmod: Device, made: int) -> dict[str, Any]:
 
 def schemes(replacing: str) -> dict[str, Any]:
     # The module was loaded, and these hosts were made, with cubic as the host's default.
-    assert unload() == 0
+    assert kmod_net.unload() == 0
     DEFAULT_CONTROL.write_text("bbr")
-    load(sys.argv[1])
-    load(replacing)
+    kmod_net.load(sys.argv[1])
+    kmod_net.load(replacing)
     with Device() as first:
         found: dict[str, Any] = {"by load": first.options()[2]}
     DEFAULT_CONTROL.write_text("cubic")
-    with device() as opened:
+    with kmod_net.device() as opened:
         found["needs ecn"] = needs_ecn(opened)
-        switch_on(opened)
-        at = listener(PORT4)
+        kmod_net.switch_on(opened)
+        at = kmod_net.listener(kmod_net.PORT4)
         found |= {name: replaced(opened, at, name) for name in ("rep_init", "rep_release")}
         found |= {"synack": repeated_synack(opened, at), "modprobe": slow_modprobe(opened)}
         at.close()
-    default("cubic")
+    kmod_net.default("cubic")
     found["namespaces"] = made_meanwhile()
-    assert drained() == 0, "the namespace is still there"
+    assert kmod_net.drained() == 0, "the namespace is still there"
     subprocess.run(["ip", "netns", "del", "made"], check=True)
     time.sleep(60)
     held = references("replacing")
     rmmod = subprocess.run(["rmmod", "replacing"], capture_output=True)
-    load(sys.argv[1])
+    kmod_net.load(sys.argv[1])
     return found | {"held by no process": [held, rmmod.returncode]}
 
 
@@ -460,41 +443,39 @@ def needs_ecn(opened: Device) -> dict[str, Any]:
     """dctcp, to a profile, as what is left alone, by the driver, and as the host's default."""
     made = opened.new_profile("p")
     found: dict[str, Any] = {
-        "profile": failure(lambda: opened.set_settings(made, {CC: "dctcp"})),
-        "plain": failure(lambda: opened.set_options(FLAGS["ENABLED"], 0, "dctcp")),
+        "profile": kmod_net.failure(lambda: opened.set_settings(made, {CC: "dctcp"})),
+        "plain": kmod_net.failure(lambda: opened.set_options(FLAGS["ENABLED"], 0, "dctcp")),
         "settings": opened.settings(made),
     }
     opened.delete_profile(made)
     found["driver"] = refused(("tcp_congestion_control", "dctcp"))
     # a namespace other than the first may choose among these only
     Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").write_text(REGISTERED.read_text())
-    default("dctcp")
+    kmod_net.default("dctcp")
     before = opened.status()["prefixes"], opened.profiles()
     found |= {"default": refused(), "default stays": default_of("s")}
     found["nothing written"] = before == (opened.status()["prefixes"], opened.profiles())
-    default("cubic")
+    kmod_net.default("cubic")
     return found
 
 
 def replaced(opened: Device, at: socket.socket, name: str) -> dict[str, Any]:
     """Connections of a congestion control that replaces its operations: what runs, what is counted, what is held."""
-    made = profile(opened, ("10.3.0.0/16",), tcp_congestion_control=name, initcwnd=33)
+    made = kmod_net.profile(opened, ("10.3.0.0/16",), tcp_congestion_control=name, initcwnd=33)
 
     def counted() -> list[int]:
         return [opened.stats(made)[which] for which in ("opened", "closed", "replaced")]
 
-    with device() as reader:
+    with kmod_net.device() as reader:
         reader.begin_records()
         held = references("replacing"), references("configtron")
-        ends = [connected(at, f"10.3.0.{i + 1}", PORT4) for i in range(EACH)]
+        ends = [kmod_net.connected(at, f"10.3.0.{i + 1}", kmod_net.PORT4) for i in range(EACH)]
         first = ends[0][1]
         found: dict[str, Any] = {
-            "runs": control(first),
-            "window": window(first),
-            "profile": opened.of_socket(first.fileno())[0] == made,
-            "open": counted(),
+            "runs": kmod_net.control(first), "window": kmod_net.window(first),
+            "profile": opened.of_socket(first.fileno())[0] == made, "open": counted(),
             "witness": list(KmodDriver(Place("s")).refusals().get("tcp_congestion_control", ())),
-        }
+        }  # fmt: skip
         for client, served in ends:
             served.sendall(b"x" * 5000)
             client.close()
@@ -518,13 +499,13 @@ def made_meanwhile() -> dict[str, Any]:
     held = references("configtron")
     subprocess.run(["ip", "netns", "add", "made"], check=True)
     found |= {"holds nothing": held == references("configtron"), "made": default_of("made")}
-    with device("made") as other:
+    with kmod_net.device("made") as other:
         found["plain"] = other.options()[2]
     subprocess.run(["ip", "-n", "made", "link", "set", "lo", "up"], check=True)
     with inside("made"):
         at, client = socket.create_server(("127.0.0.1", 0)), socket.socket()
     client.connect(at.getsockname())
-    found["runs"] = [control(one) for one in (client, at.accept()[0])]
+    found["runs"] = [kmod_net.control(one) for one in (client, at.accept()[0])]
     driver.revert(before)
     return found | {"after": [default_of(""), default_of("made")]}
 
@@ -537,8 +518,8 @@ def slow_modprobe(opened: Device) -> dict[str, float]:
     helper.chmod(0o755)
     usual = MODPROBE.read_text()
     MODPROBE.write_text(str(helper))
-    with device("s") as other, device("c") as elsewhere:
-        asks = threading.Thread(target=lambda: failure(lambda: other.set_settings(made, {CC: "nosuch"})))
+    with kmod_net.device("s") as other, kmod_net.device("c") as elsewhere:
+        asks = threading.Thread(target=lambda: kmod_net.failure(lambda: other.set_settings(made, {CC: "nosuch"})))
         began = time.monotonic()
         asks.start()
         time.sleep(1)
@@ -556,18 +537,22 @@ def slow_modprobe(opened: Device) -> dict[str, float]:
 
 def repeated_synack(opened: Device, at: socket.socket) -> dict[str, int]:
     """The first window where the SYN-ACK was repeated, and where not (RFC 5681 section 3.1: one segment)."""
-    made = profile(opened, ("10.4.0.0/16",), tcp_congestion_control="cubic", initcwnd=40)
-    usual = window(connected(at, "10.4.0.1", PORT4)[1])
-    delayed(names="s", words=" loss 100%")
+    made = kmod_net.profile(opened, ("10.4.0.0/16",), tcp_congestion_control="cubic", initcwnd=40)
+    usual = kmod_net.window(kmod_net.connected(at, "10.4.0.1", kmod_net.PORT4)[1])
+    kmod_net.delayed(names="s", words=" loss 100%")
     # the first SYN has left; without a second one the server's own timer repeats its SYN-ACK
     lost = {"names": "c", "words": " loss 100%"}
-    timers = [threading.Timer(LEFT_S, delayed, kwargs=lost), threading.Timer(LOST_S, delayed)]
+    timers = [threading.Timer(LEFT_S, kmod_net.delayed, kwargs=lost), threading.Timer(LOST_S, kmod_net.delayed)]
     for timer in timers:
         timer.start()
-    _client, served = connected(at, "10.4.0.2", PORT4)
+    _client, served = kmod_net.connected(at, "10.4.0.2", kmod_net.PORT4)
     for timer in timers:
         timer.join()
-    found = {"usual": usual, "repeated": window(served), "profile": int(opened.of_socket(served.fileno())[0] == made)}
+    found = {
+        "usual": usual,
+        "repeated": kmod_net.window(served),
+        "profile": int(opened.of_socket(served.fileno())[0] == made),
+    }
     opened.flush()
     opened.delete_profile(made)
     return found
@@ -576,4 +561,4 @@ def repeated_synack(opened: Device, at: socket.socket) -> dict[str, int]:
 PLAYS: dict[str, Callable[..., dict[str, Any]]] = {"calls": calls, "lives": lives, "flush": flush, "schemes": schemes}
 
 if __name__ == "__main__":
-    program(lambda name, *words: PLAYS[name](*words))
+    kmod_net.program(lambda name, *words: PLAYS[name](*words))

@@ -35,6 +35,7 @@ from configtron.service.lease.context import context_of
 from configtron.service.lease.retuning import OpenRetuner
 from configtron.tune.drivers.kmod import abi
 from configtron.tune.drivers.kmod.kmod_driver import DEFAULT_CONTROL, OFF, SWITCH, KmodDriver
+from configtron.tune.drivers.witness import newest_sockets, witness
 from configtron.tune.rules import difference
 from tests.support.tune.killed_retuning import of
 from tests.support.tune.kmod_net import (
@@ -104,11 +105,14 @@ def rules() -> dict[str, Any]:
     at = listener(PORT4)
     found["windows"] = {source: first_window(at, source) for source in ("10.1.0.9", "10.1.2.9", "10.7.0.9")}
     found["by route"] = [len(driver.ask(WANTED).differences)]
+    found["lacking"] = [lacking(driver, at, "10.1.0.9")]
     ip("s", ["route add 10.1.2.0/24 via 192.0.2.2 congctl reno initcwnd 5"])
     found["by route"] += [[one.scope, one.applied, one.found] for one in driver.ask(WANTED).differences]
+    found["lacking"] += [lacking(driver, at, "10.1.2.9")]
     ip("s", ["route del 10.1.2.0/24"])
     SWITCH.write_text("0")
     found["switched off"] = [first_window(at, "10.1.0.9"), driver.missing() == OFF, driver.read() == Rules()]
+    found["lacking"] += [lacking(driver, at, "10.1.0.9")]
     SWITCH.write_text("1")
     found["refusals"] = refusals(driver) | {"unchanged": str(driver.read() == WANTED)}
     found["many"] = many(driver)
@@ -170,6 +174,13 @@ def first_window(at: socket.socket, source: str) -> int:
     _client, served = connected(at, source, at.getsockname()[1])
     with device() as opened:
         return int(opened.of_socket(served.fileno())[1][1])
+
+
+def lacking(driver: KmodDriver, at: socket.socket, source: str) -> list[list[str]]:
+    """What a new connection of a client shows that the rules do not say."""
+    newest = newest_sockets()
+    _client, _served = connected(at, source, at.getsockname()[1])
+    return [[one.knob, one.applied, one.found.partition(":")[0]] for one in witness(driver, WANTED, newest).differences]
 
 
 def many(driver: KmodDriver) -> dict[str, Any]:

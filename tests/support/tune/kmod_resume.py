@@ -21,18 +21,7 @@ from typing import Any, NamedTuple
 from configtron.lab.internet.links import sysctl
 from configtron.tune.drivers.kmod.abi import FLAGS
 from configtron.tune.drivers.kmod.device import Device
-from tests.support.tune.kmod_net import (
-    PORT4,
-    PORT6,
-    Wire,
-    connected,
-    device,
-    listener,
-    profile,
-    program,
-    switch_on,
-    tc,
-)
+from tests.support.tune import kmod_net
 from tests.support.waiting import until
 
 Samples = list[list[float]]
@@ -83,12 +72,14 @@ RIGHT = PATHS["right"]
 
 
 def link(path: Path) -> None:
-    tc("s", "replace", f"vs root handle 1: netem {DELAY}")
-    tc("s", "replace", f"vs parent 1:1 handle 10: tbf rate {path.rate}mbit burst 3100 limit {path.buffer * 1514}")
+    kmod_net.tc("s", "replace", f"vs root handle 1: netem {DELAY}")
+    kmod_net.tc(
+        "s", "replace", f"vs parent 1:1 handle 10: tbf rate {path.rate}mbit burst 3100 limit {path.buffer * 1514}"
+    )
 
 
 def lose(words: str) -> None:
-    tc("s", "change", f"vs root handle 1: netem {DELAY} {words}")
+    kmod_net.tc("s", "change", f"vs root handle 1: netem {DELAY} {words}")
 
 
 def sample(one: socket.socket, at: float) -> list[float]:
@@ -148,7 +139,7 @@ def ended(kmod: Device, *ends: socket.socket) -> dict[str, int]:
             "max_cwnd": record["max_cwnd"], "retrans": record["retrans"]}  # fmt: skip
 
 
-def spacing(wire: Wire, rows: Samples) -> dict[str, float]:
+def spacing(wire: kmod_net.Wire, rows: Samples) -> dict[str, float]:
     """Of the jump's packets as they reach the client: how many, and the most of them within a tenth of a round trip."""
     seen = wire.data()
     jumps = [row[0] for row in rows if is_jump(row)]
@@ -161,12 +152,12 @@ def spacing(wire: Wire, rows: Samples) -> dict[str, float]:
     return {"packets": len(inside), "most in 10 ms": most}
 
 
-def runs(kmod: Device, at: socket.socket, wire: Wire) -> dict[str, Any]:
+def runs(kmod: Device, at: socket.socket, wire: kmod_net.Wire) -> dict[str, Any]:
     found = {}
     for number, (name, path) in enumerate(PATHS.items()):
-        profile(kmod, (f"10.{number}.0.0/24",), **path.settings)
+        kmod_net.profile(kmod, (f"10.{number}.0.0/24",), **path.settings)
         link(path)
-        client, served = connected(at, f"10.{number}.0.1", PORT4)
+        client, served = kmod_net.connected(at, f"10.{number}.0.1", kmod_net.PORT4)
         wire.data()
         rows = transfer(client, served, path)
         found[name] = {"rows": rows, "wire": spacing(wire, rows), "record": ended(kmod, served, client)}
@@ -179,15 +170,16 @@ def jumps(client: socket.socket, served: socket.socket) -> bool:
 
 def together(kmod: Device, at: socket.socket) -> dict[str, Any]:
     """Two connections of one client that overlap, a third of another in its prefix, a fourth after all have ended."""
-    profile(kmod, ("10.100.0.0/24",), **RIGHT.settings)
+    kmod_net.profile(kmod, ("10.100.0.0/24",), **RIGHT.settings)
     link(RIGHT)
     pairs = {
-        name: connected(at, f"10.100.0.{host}", PORT4) for name, host in (("first", 1), ("second", 1), ("other", 2))
+        name: kmod_net.connected(at, f"10.100.0.{host}", kmod_net.PORT4)
+        for name, host in (("first", 1), ("second", 1), ("other", 2))
     }
     jumped = {name: jumps(*pair) for name, pair in pairs.items()}
     for client, served in pairs.values():
         ended(kmod, served, client)
-    pair = connected(at, "10.100.0.1", PORT4)
+    pair = kmod_net.connected(at, "10.100.0.1", kmod_net.PORT4)
     jumped["afterwards"] = jumps(*pair)
     ended(kmod, *reversed(pair))
     return jumped
@@ -195,10 +187,10 @@ def together(kmod: Device, at: socket.socket) -> dict[str, Any]:
 
 def outlasted(kmod: Device, at: socket.socket) -> dict[str, bool]:
     """A connection longer than its claim to the window, a second that has the claim after it, and a third."""
-    profile(kmod, ("10.102.0.0/24",), **RIGHT.settings)
+    kmod_net.profile(kmod, ("10.102.0.0/24",), **RIGHT.settings)
     pairs, jumped = {}, {}
     for name in ("first", "second", "third"):
-        pairs[name] = connected(at, "10.102.0.1", PORT4)
+        pairs[name] = kmod_net.connected(at, "10.102.0.1", kmod_net.PORT4)
         jumped[name] = jumps(*pairs[name])
         if name == "first":
             time.sleep(HOLD_S + 1)
@@ -215,8 +207,8 @@ def rate_of(served: socket.socket) -> float:
 
 def in_jump(kmod: Device, at: socket.socket, net: int) -> tuple[socket.socket, socket.socket, dict[str, float]]:
     """A connection with a pacing rate of its own that jumps now, and its rate before and in the jump."""
-    profile(kmod, (f"10.{net}.0.0/24",), **RIGHT.settings)
-    client, served = connected(at, f"10.{net}.0.1", PORT4)
+    kmod_net.profile(kmod, (f"10.{net}.0.0/24",), **RIGHT.settings)
+    client, served = kmod_net.connected(at, f"10.{net}.0.1", kmod_net.PORT4)
     set_rate(served, 40_000_000)
     served.setblocking(False)
     served.send(bytes(RIGHT.size))
@@ -247,7 +239,7 @@ def own_rate(kmod: Device, at: socket.socket) -> dict[str, float]:
 
 
 def paths(kmod: Device) -> dict[str, Any]:
-    at, wire = listener(PORT4), Wire()
+    at, wire = kmod_net.listener(kmod_net.PORT4), kmod_net.Wire()
     found = {"names": NAMES, "runs": runs(kmod, at, wire), "together": together(kmod, at)}
     return found | {"outlasted": outlasted(kmod, at), "moved": moved(kmod, at), "own rate": own_rate(kmod, at)}
 
@@ -255,7 +247,7 @@ def paths(kmod: Device) -> dict[str, Any]:
 def ways(kmod: Device) -> dict[str, Any]:
     # The kernel looks at new carriers once a second; until then IPv6 has no route to the other end.
     time.sleep(CARRIER_S)
-    four, six = listener(PORT4), listener(PORT6)
+    four, six = kmod_net.listener(kmod_net.PORT4), kmod_net.listener(kmod_net.PORT6)
     return {"ways": begun(kmod, four, six), "marked": marked(kmod, four), "idle": idle(kmod, four)}
 
 
@@ -281,14 +273,16 @@ def begun(kmod: Device, four: socket.socket, six: socket.socket) -> dict[str, An
     """Connections that begin in each way; the profile is for all of them."""
     found: dict[str, Any] = {}
     link(RIGHT)
-    profile(kmod, ("10.0.0.0/8", "fd00::/8"), **RIGHT.settings)
+    kmod_net.profile(kmod, ("10.0.0.0/8", "fd00::/8"), **RIGHT.settings)
     for name, at, source, cookies, stamps in (
         ("IPv4", four, "10.1.0.1", "1", "1"), ("IPv6", six, "fd00:1::1", "1", "1"),
         ("mapped", six, "10.2.0.1", "1", "1"), ("cookie", four, "10.4.0.1", "2", "1"),
         ("cookie without timestamps", four, "10.3.0.1", "2", "0"), ("fast open", four, "10.5.0.1", "1", "1"),
     ):  # fmt: skip
         sysctl("s", [("net/ipv4/tcp_syncookies", cookies), ("net/ipv4/tcp_timestamps", stamps)])
-        client, served = connected(at, source, PORT4 if at is four else PORT6, name == "fast open")
+        client, served = kmod_net.connected(
+            at, source, kmod_net.PORT4 if at is four else kmod_net.PORT6, name == "fast open"
+        )
         rows = transfer(client, served, RIGHT)
         options = served.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)[OPTIONS]
         found[name] = summary(rows, ended(kmod, served, client)) | {"data in SYN": bool(options & SYN_DATA)}
@@ -300,10 +294,10 @@ def marked(kmod: Device, at: socket.socket) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in ("s", "c"):
         sysctl(name, [("net/ipv4/tcp_ecn", "1")])
-    profile(kmod, ("10.0.0.0/8",), **RIGHT.settings)
+    kmod_net.profile(kmod, ("10.0.0.0/8",), **RIGHT.settings)
     for net, name, marked_s in ((20, "ECN", 0.0), (21, "ECN marked", 0.02)):
         link(RIGHT)
-        ends = connected(at, f"10.{net}.0.1", PORT4)
+        ends = kmod_net.connected(at, f"10.{net}.0.1", kmod_net.PORT4)
         rows = transfer(*ends, RIGHT._replace(dropped_s=marked_s), "ecn loss 100%", 0.0)
         found[name] = summary(rows, ended(kmod, *reversed(ends)))
     for name in ("s", "c"):
@@ -314,8 +308,8 @@ def marked(kmod: Device, at: socket.socket) -> dict[str, Any]:
 def idle(kmod: Device, at: socket.socket) -> dict[str, Any]:
     """An application that stops when the jump has begun, and goes on much later."""
     link(RIGHT)
-    profile(kmod, ("10.0.0.0/8",), **RIGHT.settings)
-    client, served = connected(at, "10.30.0.1", PORT4)
+    kmod_net.profile(kmod, ("10.0.0.0/8",), **RIGHT.settings)
+    client, served = kmod_net.connected(at, "10.30.0.1", kmod_net.PORT4)
     first = transfer(client, served, RIGHT._replace(size=PART))
     at_stop = sample(served, 0.0)
     time.sleep(IDLE_S)
@@ -327,11 +321,11 @@ def idle(kmod: Device, at: socket.socket) -> dict[str, Any]:
 
 
 def play(name: str) -> dict[str, Any]:
-    with device() as kmod:
-        switch_on(kmod)
+    with kmod_net.device() as kmod:
+        kmod_net.switch_on(kmod)
         kmod.begin_records(4096)
         return {"paths": paths, "ways": ways}[name](kmod)
 
 
 if __name__ == "__main__":
-    program(play)
+    kmod_net.program(play)

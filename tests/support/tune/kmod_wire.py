@@ -16,22 +16,7 @@ from typing import Any
 
 from configtron.lab.internet.links import sysctl
 from configtron.tune.drivers.kmod.device import Device
-from tests.support.tune.kmod_net import (
-    PORT4,
-    PORT6,
-    RTT_S,
-    Seen,
-    Wire,
-    connected,
-    control,
-    delayed,
-    device,
-    listener,
-    profile,
-    program,
-    switch_on,
-    window,
-)
+from tests.support.tune import kmod_net
 
 # 45 segments of 1448 bytes are the 65535 bytes that a client without a scaled window can offer.
 WINDOWS = (1, 4, 10, 16, 20, 30, 45)
@@ -43,7 +28,9 @@ SENT_BYTES = 200_000
 ROUNDS = 60
 
 
-def flight(wire: Wire, client: socket.socket, served: socket.socket, size: int = SENT_BYTES) -> list[Seen]:
+def flight(
+    wire: kmod_net.Wire, client: socket.socket, served: socket.socket, size: int = SENT_BYTES
+) -> list[kmod_net.Seen]:
     """What comes of `size` bytes before an acknowledgement can have returned."""
     wire.data()
     served.setblocking(False)
@@ -52,25 +39,27 @@ def flight(wire: Wire, client: socket.socket, served: socket.socket, size: int =
     while left:
         left -= len(client.recv(1 << 20))
     seen = wire.data()
-    return [one for one in seen if one.at_s < seen[0].at_s + 0.9 * RTT_S]
+    return [one for one in seen if one.at_s < seen[0].at_s + 0.9 * kmod_net.RTT_S]
 
 
-def segments(seen: list[Seen], way: str = "v4") -> float:
+def segments(seen: list[kmod_net.Seen], way: str = "v4") -> float:
     return sum(one.length for one in seen) / (1428 if way == "v6" else 1448)
 
 
-def first_flights(kmod: Device, wire: Wire, at: dict[int, socket.socket]) -> dict[str, float]:
+def first_flights(kmod: Device, wire: kmod_net.Wire, at: dict[int, socket.socket]) -> dict[str, float]:
     found = {}
     every = list(product(enumerate(WINDOWS, 1), enumerate(CONTROLS, 1)))
     for (w, initial), (c, scheme) in every:
-        profile(kmod, (f"10.{w}.{c}.0/24", f"fd{w:02x}:{c}::/32"), tcp_congestion_control=scheme, initcwnd=initial)
+        kmod_net.profile(
+            kmod, (f"10.{w}.{c}.0/24", f"fd{w:02x}:{c}::/32"), tcp_congestion_control=scheme, initcwnd=initial
+        )
     for way in WAYS:
         sysctl("s", [("net/ipv4/tcp_syncookies", "2" if way == "cookie" else "1")])
         for (w, initial), (c, scheme) in every:
             source = f"fd{w:02x}:{c}::5" if way == "v6" else f"10.{w}.{c}.5"
-            port = PORT6 if way in ("v6", "mapped") else PORT4
-            client, served = connected(at[port], source, port, way == "fast open")
-            runs = control(served)
+            port = kmod_net.PORT6 if way in ("v6", "mapped") else kmod_net.PORT4
+            client, served = kmod_net.connected(at[port], source, port, way == "fast open")
+            runs = kmod_net.control(served)
             counted = segments(flight(wire, client, served), way)
             found[f"{way} {scheme} {initial}"] = counted if runs == scheme else -1.0
             client.close()
@@ -96,23 +85,20 @@ IDLES: dict[str, dict[str, int | str]] = {
     "vegas kept": {"tcp_congestion_control": "vegas", "tcp_slow_start_after_idle": 0},
 }
 TIMERS: dict[str, dict[str, int | str]] = {
-    "default": {},
-    "settled": {},
-    "settled, min_rto 20 ms": {"min_rto": 20_000},
-    "min_rto 1 s": {"min_rto": 1_000_000},
-    "data_rto 1.5 s": {"data_rto": 1_500_000},
+    "default": {}, "settled": {}, "settled, min_rto 20 ms": {"min_rto": 20_000},
+    "min_rto 1 s": {"min_rto": 1_000_000}, "data_rto 1.5 s": {"data_rto": 1_500_000},
     "data_rto 150 ms": {"data_rto": 150_000},
-}
+}  # fmt: skip
 
 
 def first_of(
     kmod: Device, table: int, row: int, settings: dict[str, int | str], at: socket.socket
 ) -> tuple[socket.socket, socket.socket]:
-    profile(kmod, (f"10.{table}.{row}.0/24",), **settings)
-    return connected(at, f"10.{table}.{row}.9", PORT4)
+    kmod_net.profile(kmod, (f"10.{table}.{row}.0/24",), **settings)
+    return kmod_net.connected(at, f"10.{table}.{row}.9", kmod_net.PORT4)
 
 
-def spreads(kmod: Device, wire: Wire, at: socket.socket) -> dict[str, tuple[float, float]]:
+def spreads(kmod: Device, wire: kmod_net.Wire, at: socket.socket) -> dict[str, tuple[float, float]]:
     """Settings -> (segments, spread in ms) of the first flight."""
     found = {}
     for row, (name, settings) in enumerate(SPREADS.items()):
@@ -121,20 +107,20 @@ def spreads(kmod: Device, wire: Wire, at: socket.socket) -> dict[str, tuple[floa
     return found
 
 
-def idles(kmod: Device, wire: Wire, at: socket.socket) -> dict[str, tuple[int, float]]:
+def idles(kmod: Device, wire: kmod_net.Wire, at: socket.socket) -> dict[str, tuple[int, float]]:
     """Settings -> (window before a pause of 3 s in segments, first flight after it)."""
     found = {}
     for row, (name, settings) in enumerate(IDLES.items()):
         ends = first_of(kmod, 101, row, settings, at)
         for _ in range(2):
             flight(wire, *ends, 400_000)
-        grown = window(ends[1])
+        grown = kmod_net.window(ends[1])
         time.sleep(3)
         found[name] = (grown, segments(flight(wire, *ends, 400_000)))
     return found
 
 
-def timers(kmod: Device, wire: Wire, at: socket.socket) -> dict[str, float]:
+def timers(kmod: Device, wire: kmod_net.Wire, at: socket.socket) -> dict[str, float]:
     """Settings -> seconds from the first packet of data to its repetition, no acknowledgement coming back."""
     found = {}
     for row, (name, settings) in enumerate(TIMERS.items()):
@@ -142,30 +128,28 @@ def timers(kmod: Device, wire: Wire, at: socket.socket) -> dict[str, float]:
         for _ in range(ROUNDS if name.startswith("settled") else 0):
             served.send(b"x")
             client.recv(1)
-            time.sleep(RTT_S)
-        delayed(names="c", words=" loss 100%")
+            time.sleep(kmod_net.RTT_S)
+        kmod_net.delayed(names="c", words=" loss 100%")
         wire.data()
         served.send(b"x" * 100)
         time.sleep(4)
         first, again = wire.data()[:2]
         found[name] = round(again.at_s - first.at_s, 3)
-        delayed(names="c")
+        kmod_net.delayed(names="c")
         client.close()
         served.close()
     return found
 
 
 def play() -> dict[str, Any]:
-    with device() as kmod:
-        switch_on(kmod)
-        wire, at = Wire(), {port: listener(port) for port in (PORT4, PORT6)}
+    with kmod_net.device() as kmod:
+        kmod_net.switch_on(kmod)
+        wire, at = kmod_net.Wire(), {port: kmod_net.listener(port) for port in (kmod_net.PORT4, kmod_net.PORT6)}
         return {
-            "flights": first_flights(kmod, wire, at),
-            "spreads": spreads(kmod, wire, at[PORT4]),
-            "idles": idles(kmod, wire, at[PORT4]),
-            "timers": timers(kmod, wire, at[PORT4]),
-        }
+            "flights": first_flights(kmod, wire, at), "spreads": spreads(kmod, wire, at[kmod_net.PORT4]),
+            "idles": idles(kmod, wire, at[kmod_net.PORT4]), "timers": timers(kmod, wire, at[kmod_net.PORT4]),
+        }  # fmt: skip
 
 
 if __name__ == "__main__":
-    program(play)
+    kmod_net.program(play)

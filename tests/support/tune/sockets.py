@@ -224,18 +224,13 @@ def of_job(job: dict[str, Any], driver: EbpfDriver) -> dict[str, Any]:
 LISTEN = "443,127.0.0.9:8080,[::1]:8081"
 # A name for each way -> who listens where, and the address that the client connects to.
 WAYS = {
-    "443": ("0.0.0.0", 443, "127.0.0.1"),
-    "443 mapped": ("::", 443, "127.0.0.1"),
-    "443 v6": ("::", 443, "::1"),
-    "22": ("0.0.0.0", 22, "127.0.0.1"),
-    "22 mapped": ("::", 22, "127.0.0.1"),
-    "22 v6": ("::", 22, "::1"),
+    "443": ("0.0.0.0", 443, "127.0.0.1"), "443 mapped": ("::", 443, "127.0.0.1"), "443 v6": ("::", 443, "::1"),
+    "22": ("0.0.0.0", 22, "127.0.0.1"), "22 mapped": ("::", 22, "127.0.0.1"), "22 v6": ("::", 22, "::1"),
     "8080 of the named address": ("0.0.0.0", 8080, "127.0.0.9"),
     "8080 mapped, of the named address": ("::", 8080, "127.0.0.9"),
-    "8080 of another": ("0.0.0.0", 8080, "127.0.0.8"),
-    "8081 of the named address": ("::", 8081, "::1"),
+    "8080 of another": ("0.0.0.0", 8080, "127.0.0.8"), "8081 of the named address": ("::", 8081, "::1"),
     "8081 of another": ("0.0.0.0", 8081, "127.0.0.9"),
-}
+}  # fmt: skip
 FIRST = Profile("p", (("initcwnd", 23), ("initrwnd", 5), ("tcp_congestion_control", "cubic")))
 AFTER = Profile("p", (("tcp_congestion_control", "bbr"),))
 

@@ -19,9 +19,10 @@ from functools import cache
 from pathlib import Path
 
 from configtron.linux.libbpf import call
+from configtron.linux.netns import holds
 
 # CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_BPF (linux/capability.h), all three.
-_CAPABILITIES = 1 << 21 | 1 << 12 | 1 << 39
+_CAPABILITIES = 21, 12, 39
 # PROC_USER_INIT_INO: the number of the first user namespace.
 _FIRST_USER_NAMESPACE = 0xEFFFFFFD
 _OWN = Path("/proc/self/ns/user")
@@ -34,7 +35,7 @@ _NOTHING = _INSTRUCTION.pack(0xB7, 0, 0, 1) + _INSTRUCTION.pack(0x95, 0, 0, 0)
 @cache
 def lacking() -> str:
     """Return why this process may not load our programs, one line; "" if it may. Errors: `OSError` without libbpf."""
-    if not _has_capabilities():
+    if not all(map(holds, _CAPABILITIES)):
         return "loading BPF programs needs CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN; run as root"
     try:
         call("bpf_prog_get_next_id", 0, byref(c_uint32()))
@@ -66,10 +67,3 @@ def _why(error: OSError) -> str:
         f"the kernel loads no BPF program of this process ({os.strerror(error.errno or 0)}): a container's filter of "
         "system calls or kernel_lockdown(7) is in the way; run on the host, or use the driver route"
     )
-
-
-def _has_capabilities() -> bool:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("CapEff:"):
-            return int(line.split()[1], 16) & _CAPABILITIES == _CAPABILITIES
-    return False

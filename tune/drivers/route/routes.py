@@ -45,7 +45,7 @@ from configtron.linux.rtnetlink import (
     VERSIONS,
     VIA,
 )
-from configtron.model.errors import BadInput
+from configtron.model.errors import BadInput, Refused
 from configtron.tune.route_table import Hop, RouteKey, RouteWay
 
 CC_ALGORITHM = 16  # the only metric that is a name
@@ -231,7 +231,7 @@ def _shape(body: bytes) -> RouteShape:
         what.add("a nexthop object that is not spelt out (nexthop_compat_mode)")
     if what:
         named = ", ".join(sorted(what))
-        raise BadInput(f"a route of table {table} has {named}; this driver cannot repeat it: use another (tune doctor)")
+        raise Refused(f"a route of table {table} has {named}; this driver cannot repeat it: configtron tune doctor")
     source = _address(found[PREFSRC]) if PREFSRC in found else ""
     way = RouteWay("unicast", hops, source, scope if family == socket.AF_INET else 0, metrics)
     return metric, origin, way, table, protocol, RANKS.get(found.get(PREF, b""), 0)

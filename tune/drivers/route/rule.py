@@ -24,9 +24,10 @@ _CONDITIONS = {
     10: "fwmark", 12: "tun_id", 17: "oif", 19: "l3mdev", 20: "uidrange", 22: "ipproto", 23: "sport", 24: "dport",
     25: "dscp", 26: "flowlabel",
 }  # fmt: skip
-# Attributes that select no packet (target, order, table, protocol, realms, what is suppressed, the mask of a mark), or
-# that are read below. Any other selects packets, as far as we know.
-_OTHERS = {_DST, _SRC, _IIF, 4, RULE_PRIORITY, 11, 13, 16, RULE_REJECTED, RULE_TABLE, 18, RULE_PROTOCOL}
+# Attributes that select no packet (target, order, table, protocol, realms, what is suppressed, the mask of a mark, a
+# flow label, a port or a DSCP), or that are read below. Any other selects packets, as far as we know.
+_OTHERS = {_DST, _SRC, _IIF, 4, RULE_PRIORITY, 11, 13, 16, RULE_REJECTED, RULE_TABLE, 18, RULE_PROTOCOL,
+           27, 28, 29, 30}  # fmt: skip
 _INVERTED = 2  # FIB_RULE_INVERT
 _NAMES = {253: "default", 254: "main", 255: "local"}
 _ACTIONS = {1: "lookup", 2: "goto", 3: "nop", 6: "blackhole", 7: "unreachable", 8: "prohibit"}
