@@ -105,9 +105,10 @@ def found(line: Any, is_beacon: Mark, around: Form | None = None, depth: int = N
     elif isinstance(given, dict | list) and depth:
         inside = list(given.values() if isinstance(given, dict) else given)
         if isinstance(given, dict):
-            beside = [one for one in inside if isinstance(one, dict) and not is_beacon(one)]
+            plain = [one for key, one in given.items() if key not in ARM]
+            beside = [one for one in plain if isinstance(one, dict) and not is_beacon(one)]
             pairs = (pair for part in (*beside, given) for pair in part.items())
-            fields = {key: one for key, one in pairs if isinstance(one, str | int | float)}
+            fields = {key: one for key, one in pairs if key in ARM or isinstance(one, str | int | float)}
             around = {**around, **(fields if word(fields, CLIENT) and not body else _told(fields, around))}
         for one in inside:
             yield from found(one, is_beacon, around, depth - 1, body=body)

@@ -168,9 +168,10 @@ def _parsed(lines: Lines, parser: Parser, reading: Reading) -> Iterator[tuple[in
                 seen[hit.address] += 1
             yield number, hit
     if 0 < len(seen) <= FEW and (all(map(inside, seen)) or (len(seen) == 1 and seen.total() >= LEAST)):
-        who = "this is the log of a server behind a proxy" if all(map(inside, seen)) else "one client, or a proxy"
+        proxy, one = "this is the log of a server behind a proxy;", "one client, or a proxy; behind a proxy"
         remedy = "write the client there, or X-Forwarded-For as the last field, quoted, without ports"
-        reading.remark = f"all {seen.total()} requests come from {', '.join(seen)}: {who}; behind a proxy, {remedy}"
+        who = f"{proxy if all(map(inside, seen)) else one} {remedy}"
+        reading.remark = f"all {seen.total()} requests come from {', '.join(seen)}: {who}"
 
 
 def _hits(_: str, lines: Lines, parser: Parser, maker: _Maker, wanted: Wanted) -> Iterator[Outcome | None]:

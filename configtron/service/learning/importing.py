@@ -152,6 +152,7 @@ def _keep(options: ImportOptions, about: dict[str, str], batches: Iterator[Logge
             notice(progress, f"log {log}: {count_are(kept, 'outcome')} kept" if kept else "nothing is kept")
             raise
         earlier, again = store.again(log) if log else (0, 0)
+        again = min(again, kept)  # an earlier log may have equal outcomes
     if 2 * quick > timed and "metric" not in about:
         reading.remarks[f"quicker than a round trip, of {timed}: is plt_ms in seconds? It is read as ms"] = quick
     if 2 * again >= kept > 0:

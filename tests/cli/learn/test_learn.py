@@ -48,9 +48,10 @@ def test_too_few_outcomes_are_named_with_a_remedy(typed: Typed) -> None:
 def test_beacons_alone_reach_a_policy_and_a_test(typed: Typed) -> None:
     """Of no network anything is known: one class, by name, and a true gain that is proven for each prefix."""
     chance = random.Random(1)
-    rows_ = [{"t_done": chance.lognormvariate(7, 0.1) * (0.8 if n % 2 else 1), "rt.end": 1795687200000 + n,
-              "ip": f"203.0.113.{n}" if n % 3 else "198.51.100.7", "u": "https://shop.example/", "propensity": 0.5,
-              "profile": {"initcwnd": 30 if n % 2 else 10}} for n in range(600)]  # fmt: skip
+    rows_ = [{"remote_addr": f"203.0.113.{n}" if n % 3 else "198.51.100.7", "propensity": 0.5,
+              "profile": {"initcwnd": 30 if n % 2 else 10}, "body": {
+                  "t_done": chance.lognormvariate(7, 0.1) * (0.8 if n % 2 else 1), "rt.end": 1795687200000 + n,
+                  "u": "https://shop.example/"}} for n in range(600)]  # fmt: skip
     brought(typed, rows_)
     why = "no network contexts: one class"
     code, _, err = typed("learn", "run", "--policy", "thompson", "--classes", 1, "--update-every", 200)
