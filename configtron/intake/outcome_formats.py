@@ -54,7 +54,7 @@ LIKE_ADDRESS = re.compile(
 )
 # Prefixes, and names of sites, that are remembered as good.
 REMEMBERED = 50_000
-# Cells of a CSV that have no value, as pandas, R and databases write them; in lower case.
+# Cells of a CSV that have no value, as pandas, R and databases write them, in lower case; NA as a region is Namibia.
 NO_VALUES = ("", "nan", "na", "n/a", "<na>", "none", "null")
 # Controls, and halves of characters (JSON's escapes can write them).
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -71,13 +71,11 @@ def outcomes(lines: Iterable[tuple[int, str]], source: str, reading: Reading) ->
         forms = objects(chain([(at, first)], numbered), reading)
     else:
         where = f"{reading.name}, line {at}"
-        columns = _columns(columns_of(first, where), where)
+        columns = _columns(first, where)
         forms = ((number, _form(row)) for number, row in csv_rows(columns, at, numbered, reading))
     for number, form in forms:
-        try:
-            yield outcome_of(form, source)
-        except BadInput as error:
-            reading.refuse(number, error)
+        if (made := reading.read(number, outcome_of, form, source)) is not None:
+            yield made
 
 
 def objects(lines: Iterable[tuple[int, str]], reading: Reading) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -92,14 +90,6 @@ def objects(lines: Iterable[tuple[int, str]], reading: Reading) -> Iterator[tupl
             yield number, form
         else:
             reading.refuse(number, "not an object")
-
-
-def columns_of(header: str, where: str) -> list[str]:
-    """Return the words of a CSV's header. Errors: `BadInput`."""
-    try:
-        return next(csv.reader([header], skipinitialspace=True))
-    except csv.Error as error:
-        raise BadInput(f"{where}: not CSV ({error})") from error
 
 
 def csv_rows(columns: list[str], at: int, lines: Iterable[tuple[int, str]], reading: Reading
@@ -125,16 +115,17 @@ def csv_rows(columns: list[str], at: int, lines: Iterable[tuple[int, str]], read
         if len(row) != len(columns):
             reading.refuse(reached[0], f"{len(columns)} columns are wanted")
             continue
-        yield reached[0], {key: text for key, text in zip(columns, row, strict=True) if _is_value(key, text)}
+        yield reached[0], {key: text for key, text in zip(columns, row, strict=True)
+                           if text.lower() not in NO_VALUES or (text, key) == ("NA", "region")}  # fmt: skip
 
 
-def _is_value(key: str, text: str) -> bool:
-    """Return whether a cell of a CSV has a value; NA as a region is Namibia."""
-    return text.lower() not in NO_VALUES or (text, key) == ("NA", "region")
-
-
-def _columns(columns: Iterable[str], where: str) -> list[str]:
-    known, columns = {*NUMBERS, *WORDS, "asn", *OF_DECISION, *KNOBS, "plt_ms", "measured_at"}, list(columns)
+def _columns(header: str, where: str) -> list[str]:
+    """Return the words of a CSV's header. Errors: `BadInput`."""
+    try:
+        columns = next(csv.reader([header], skipinitialspace=True))
+    except csv.Error as error:
+        raise BadInput(f"{where}: not CSV ({error})") from error
+    known = {*NUMBERS, *WORDS, "asn", *OF_DECISION, *KNOBS, "plt_ms", "measured_at"}
     see = "see: configtron learn import --help"
     if "plt_ms" not in columns:
         raise BadInput(f"{where}: plt_ms is not in the header; {see}")

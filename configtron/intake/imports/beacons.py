@@ -30,6 +30,7 @@ from urllib.parse import parse_qsl, unquote_plus, urlsplit
 from configtron.intake.imports.reading import Reading
 from configtron.intake.imports.views import GOOD_PAGE
 from configtron.intake.outcome_formats import number_from
+from configtron.intake.pageloads.recent import RecentNames
 from configtron.model.errors import BadInput
 
 Form = dict[str, Any]
@@ -46,12 +47,14 @@ IDENTITY = ("id", "page_id", "pageId")
 VITALS = {"LCP": "lcp", "FCP": "fcp", "TTFB": "ttfb", "INP": "inp"}
 # Navigation types of a page that came over the network; those of bfcache, prerender and restore did not.
 NAVIGATIONS = ("navigate", "reload", "")
-# The most web-vitals beacons that wait for a newer value of their id; the most boomerang pages that are remembered.
+# The most web-vitals beacons that wait for a newer value of their id; the fewest boomerang pages that are remembered.
 WAITING = 20_000
 # Names of web-vitals' metrics; and its ids, which begin with the page's clock.
 NAMES, CLOCK = {*VITALS, "CLS", "FID"}, re.compile(r"v\d+-(\d{13})-\d+")
-# boomerang's initiator of a page load over the network in a single-page application; other initiators are no page load.
+# boomerang's initiator of a page load over the network in a single-page application; other initiators mean no page.
 SPA_LOAD = "spa_hard"
+# boomerang's field of its plugin BW -> our feature, and the feature's units in one unit of the field.
+PLUGIN = (("bw", "bandwidth_kbps", 8e-3), ("lat", "rtt_ms", 1.0))
 # boomerang's field -> its values for a load that nobody waited for, or that did not come over the network.
 UNWAITED = {"vis.st": ("hidden", "prerender"), "nt_nav_type": ("2",)}
 # The most containers around a beacon: the log line, the request in it, its body, a form in that, a list, an object.
@@ -134,10 +137,10 @@ class Boomerang:
     """boomerang's beacons of page loads; of each page the first: boomerang sends another when the visitor leaves."""
 
     def __init__(self, _: str, left: Counter[str]) -> None:
-        self._left, self._pages = left, OrderedDict[str, None]()
+        self._left, self._pages = left, RecentNames(2 * WAITING)
 
-    def take(self, number: int, given: Mapping[str, Any]) -> Iterator[tuple[int, Form]]:
-        """Yield the outcome of the beacon of line `number`, if it is one."""
+    def take(self, number: int, given: Mapping[str, Any]) -> list[tuple[int, Form]]:
+        """Return the outcome of the beacon of line `number`, if it is one. Errors: `BadInput`."""
         page = f"{word(given, ('pid',))} {word(given, ('rt.tstart',))}"
         if given.get("http.initiator") not in (None, "", SPA_LOAD):
             self._left["of a request, not of a page (http.initiator)"] += 1
@@ -145,23 +148,19 @@ class Boomerang:
             self._left["left before it had loaded (no t_done, or rt.abld)"] += 1
         elif unwaited := next((name for name, states in UNWAITED.items() if str(given.get(name)) in states), ""):
             self._left[f"hidden, prerendered or by back and forward ({unwaited})"] += 1
-        elif page in self._pages:
+        elif self._pages.get(page):
             self._left["of a page load that is taken already (pid)"] += 1
         else:
-            numbers = {}
-            if given.get("bw") not in (None, ""):
-                numbers["bandwidth_kbps"] = number_from("bw", given["bw"]) * 8 / 1e3
-            if given.get("lat") not in (None, ""):
-                numbers["rtt_ms"] = number_from("lat", given["lat"])
-            yield number, made(given, given["t_done"]) | {"numbers": numbers}
+            numbers = {name: number_from(key, given[key]) * scale for key, name, scale in PLUGIN
+                       if given.get(key) not in (None, "")}  # fmt: skip
             if given.get("pid"):
-                self._pages[page] = None
-            if len(self._pages) > WAITING:
-                self._pages.popitem(last=False)
+                self._pages.put(page, "taken")
+            return [(number, made(given, given["t_done"]) | {"numbers": numbers})]
+        return []
 
-    def rest(self) -> Iterator[tuple[int, Form]]:
-        """Yield nothing: no beacon waits."""
-        yield from ()
+    def rest(self) -> list[tuple[int, Form]]:
+        """Return nothing: no beacon waits."""
+        return []
 
 
 class Vitals:
@@ -171,15 +170,16 @@ class Vitals:
         self._metric, self._left = metric, left
         self._waiting: OrderedDict[str, tuple[int, Form]] = OrderedDict()
 
-    def take(self, number: int, given: Mapping[str, Any]) -> Iterator[tuple[int, Form]]:
-        """Take the beacon of line `number`; yield (line, outcome) of beacons that wait no longer for a newer value."""
+    def take(self, number: int, given: Mapping[str, Any]) -> list[tuple[int, Form]]:
+        """Take the beacon of line `number`; return (line, outcome) of a beacon that waits no longer for a newer value.
+        Errors: `BadInput`."""
         name, way = str(given.get("name", "")), word(given, ("navigationType", "navigation_type"))
         if VITALS.get(name) != self._metric:
             self._left[f"{name[:20] or 'no name'}, not the metric {self._metric}"] += 1
-            return
+            return []
         if way not in NAVIGATIONS:
             self._left[f"not from a network (navigationType {way[:20]})"] += 1
-            return
+            return []
         if given.get("value") is None:
             raise BadInput("value is missing")
         key = word(given, IDENTITY) or f"none {len(self._waiting)} {id(given)}"
@@ -187,13 +187,11 @@ class Vitals:
         form, clock = made(given, given["value"]), CLOCK.match(key)
         form["measured_at"] = form["measured_at"] or (clock[1] if clock else "")
         self._waiting[key] = number, form
-        while len(self._waiting) > WAITING:
-            yield self._waiting.popitem(last=False)[1]
+        return [self._waiting.popitem(last=False)[1]] if len(self._waiting) > WAITING else []
 
-    def rest(self) -> Iterator[tuple[int, Form]]:
-        """Yield (line, outcome) of all beacons that still wait."""
-        yield from self._waiting.values()
-        self._waiting.clear()
+    def rest(self) -> list[tuple[int, Form]]:
+        """Return (line, outcome) of all beacons that still wait."""
+        return list(self._waiting.values())
 
 
 def archive(text: str, reading: Reading, epoch_ns: Callable[[Any], int]) -> Iterator[tuple[int, Form]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
 
 from configtron.model.nouns import Profile, Value
@@ -41,10 +42,9 @@ class InForce:
 
     def __init__(self, history: list[Deployment], known_since: int = 0) -> None:
         self._known_since = known_since
-        ends = {one.until for one in history if one.until is not None}
-        self._times = sorted({one.since for one in history} | ends)
+        self._times = sorted({at for one in history for at in (one.since, one.until) if at is not None})
         self._tables = [_Table(one) for one in history]
-        self._found: dict[tuple[str, int], Profile] = {}
+        self._at = lru_cache(REMEMBERED)(self._between)
 
     def of(self, address: str, begin: int, end: int) -> Profile | str:
         """Return the profile of an address in that span, ns; or why it is not known."""
@@ -59,22 +59,14 @@ class InForce:
         every = [self._at(address, segment) for segment in range(first, last + 1)]
         return found if all(one == found and one.name != CHANGED for one in every) else CHANGED
 
-    def _at(self, address: str, segment: int) -> Profile:
+    def _between(self, address: str, segment: int) -> Profile:
         """Between two moments at which anything changed; one called `CHANGED` where rules were half written."""
-        known = self._found.get((address, segment))
-        if known is None:
-            if len(self._found) >= REMEMBERED:
-                self._found.clear()
-            at = self._times[segment - 1] if segment else -1
-            settings: dict[str, Value] = {}
-            half = False
-            for table in self._tables:
-                if table.since <= at < table.until:
-                    settings |= dict(table.settings(address))
-                    half |= table.half
-            known = Profile(CHANGED) if half else profile_of(tuple(sorted(settings.items())))
-            self._found[address, segment] = known
-        return known
+        at = self._times[segment - 1] if segment else -1
+        tables = [table for table in self._tables if table.since <= at < table.until]
+        if any(table.half for table in tables):
+            return Profile(CHANGED)
+        settings = {knob: value for table in tables for knob, value in table.settings(address)}
+        return profile_of(tuple(sorted(settings.items())))
 
 
 def profile_of(settings: Settings) -> Profile:

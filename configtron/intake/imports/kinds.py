@@ -68,6 +68,9 @@ UNDATED = "without a date: the file's last change stands for it"
 UNBELIEVED = "of beacons that name their profile or propensity: that is the server's to say, beside a beacon's body"
 
 
+Lines = Iterable[tuple[int, str]]
+
+
 @dataclass(frozen=True)
 class Wanted:
     """How lines become outcomes.
@@ -137,36 +140,30 @@ def kind_of(lines: Sequence[str], name: str) -> str:
     raise BadInput(f"{what}; {tried}; see: configtron learn import --help")
 
 
-def imported(kind: str, lines: Iterable[tuple[int, str]], reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
+def imported(kind: str, lines: Lines, reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
     """Yield the outcomes of a file of other programs' lines. Errors: `BadInput` where its form must be stated."""
-    maker = _Maker(reading, wanted)
-    if kind in beacons.MARKS:
-        return _beacons(kind, lines, maker, wanted)
+    read, maker = _beacons if kind in beacons.MARKS else _hits, _Maker(reading, wanted)
     parser = Parser(kind, wanted.offset_s, wanted.epoch_ns)
-    return _hits(_parsed(lines, parser.hit, reading), maker, wanted)
+    return (made for made in read(kind, lines, parser, maker, wanted) if made is not None)
 
 
 def page_loads(text: str, reading: Reading, wanted: Wanted) -> Iterator[Outcome]:
     """Yield the outcomes of an HTTP archive. Errors: `BadInput`."""
     reading.unit, maker = "page", _Maker(reading, wanted)
     for number, form in beacons.archive(text, reading, partial(epoch_ns, "date", of_text=wanted.epoch_ns)):
-        yield from maker.beacon(number, form)
+        if (made := reading.read(number, maker.beacon, form)) is not None:
+            yield made
 
 
-def _parsed(lines: Iterable[tuple[int, str]], read: Callable[[str], Hit | str], reading: Reading
-            ) -> Iterator[tuple[int, Hit]]:  # fmt: skip
+def _parsed(lines: Lines, parser: Parser, reading: Reading) -> Iterator[tuple[int, Hit]]:
     seen: Counter[str] = Counter()
     for number, line in lines:
-        try:
-            hit = read(line.strip())
-        except BadInput as error:
-            reading.refuse(number, error)
-            continue
+        hit = reading.read(number, parser.hit, line.strip())
         if isinstance(hit, str):
             reading.left[hit] += 1
-        elif device_of(hit.agent) == "program":
+        elif hit is not None and device_of(hit.agent) == "program":
             reading.left["by a program (User-Agent)"] += 1
-        else:
+        elif hit is not None:
             if len(seen) <= FEW or hit.address in seen:
                 seen[hit.address] += 1
             yield number, hit
@@ -176,54 +173,37 @@ def _parsed(lines: Iterable[tuple[int, str]], read: Callable[[str], Hit | str], 
         reading.remark = f"all {seen.total()} requests come from {', '.join(seen)}: {who}; behind a proxy, {remedy}"
 
 
-def _hits(hits: Iterable[tuple[int, Hit]], maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
-    left = maker.reading.left
-    if wanted.metric == REQUEST:
-        for number, hit in hits:
-            if hit.method != "GET" or hit.status not in GOOD_PAGE:
-                left["no GET, or not answered by 200 or 304"] += 1
-            elif (outcome := maker.hit(number, hit, hit.end_s)) is not None:
-                yield outcome
-        return
-    views = Views(left, wanted.gap_s)
+def _hits(_: str, lines: Lines, parser: Parser, maker: _Maker, wanted: Wanted) -> Iterator[Outcome | None]:
+    reading = maker.reading
+    views = Views(reading.left, wanted.gap_s)
     number = 0
-    for number, hit in hits:
+    for number, hit in _parsed(lines, parser, reading):
+        if wanted.metric == REQUEST:
+            if hit.method == "GET" and hit.status in GOOD_PAGE:
+                yield reading.read(number, maker.hit, hit, hit.end_s)
+            else:
+                reading.left["no GET, or not answered by 200 or 304"] += 1
+            continue
         if not hit.fine:
             raise BadInput(
-                f"{maker.reading.name}, line {number}: dated to the second, or not by which end it is, which times no"
+                f"{reading.name}, line {number}: dated to the second, or not by which end it is, which times no"
                 " page view; log nginx's msec=$msec or Apache's begin_ms=%{msec}t, or take requests by --metric request"
             )
         if hit.method == "GET":
-            for view in views.take(hit):
-                yield from _viewed(number, view, maker)
-    for view in views.rest():
-        yield from _viewed(number, view, maker)
+            yield from (reading.read(number, maker.view, view) for view in views.take(hit))
+    yield from (reading.read(number, maker.view, view) for view in views.rest())
 
 
-def _viewed(number: int, view: View, maker: _Maker) -> Iterator[Outcome]:
-    if view.requests < 2:
-        maker.reading.left["page views of one request"] += 1
-    elif (outcome := maker.hit(number, view.page, view.end_s)) is not None:
-        yield outcome
-
-
-def _beacons(kind: str, lines: Iterable[tuple[int, str]], maker: _Maker, wanted: Wanted) -> Iterator[Outcome]:
+def _beacons(kind: str, lines: Lines, parser: Parser, maker: _Maker, wanted: Wanted) -> Iterator[Outcome | None]:
     reading, sender = maker.reading, beacons.Vitals if kind == WEB_VITALS else beacons.Boomerang
     pages = sender(wanted.metric, reading.left)
-    for number, given in _given(lines, reading, Parser("nginx", wanted.offset_s, wanted.epoch_ns), beacons.MARKS[kind]):
-        try:
-            ready = list(pages.take(number, given))
-        except BadInput as error:
-            reading.refuse(number, error)
-            continue
-        for one in ready:
-            yield from maker.beacon(*one)
-    for one in pages.rest():
-        yield from maker.beacon(*one)
+    for number, given in _given(lines, reading, parser, beacons.MARKS[kind]):
+        for own, form in reading.read(number, pages.take, number, given) or ():
+            yield reading.read(own, maker.beacon, form)
+    yield from (reading.read(own, maker.beacon, form) for own, form in pages.rest())
 
 
-def _given(lines: Iterable[tuple[int, str]], reading: Reading, parser: Parser, mark: beacons.Mark
-           ) -> Iterator[tuple[int, beacons.Form]]:  # fmt: skip
+def _given(lines: Lines, reading: Reading, parser: Parser, mark: beacons.Mark) -> Iterator[tuple[int, beacons.Form]]:
     """Yield what the beacons of each line say, of a CSV by its header's names; count lines without one."""
     numbers = iter(lines)
     at, first = next(numbers, (0, ""))
@@ -231,13 +211,9 @@ def _given(lines: Iterable[tuple[int, str]], reading: Reading, parser: Parser, m
         yield from csv_rows(columns, at, numbers, reading)
         return
     for number, line in chain([(at, first)] if at else [], numbers):
-        try:
-            forms = _of_line(line, parser, mark)
-        except BadInput as error:
-            reading.refuse(number, error)
-            continue
-        reading.left["no beacon"] += not forms
-        yield from ((number, form) for form in forms)
+        forms = reading.read(number, _of_line, line, parser, mark)
+        reading.left["no beacon"] += forms == []
+        yield from ((number, form) for form in forms or ())
 
 
 def _of_line(line: str, parser: Parser, mark: beacons.Mark) -> list[beacons.Form]:
@@ -272,45 +248,45 @@ class _Maker:
         self.reading, self._wanted = reading, wanted
         self._client = lru_cache(REMEMBERED)(self._seen)
 
-    def hit(self, number: int, hit: Hit, end_s: float) -> Outcome | None:
+    def view(self, view: View) -> Outcome | None:
+        """Return the outcome of a page view; None for one counted as left out. Errors: `BadInput`."""
+        if view.requests >= 2:
+            return self.hit(view.page, view.end_s)
+        self.reading.left["page views of one request"] += 1
+        return None
+
+    def hit(self, hit: Hit, end_s: float) -> Outcome | None:
         """Return the outcome of a request, or of the page view that began with it; None for a line counted as left
-        out."""
+        out. Errors: `BadInput`."""
         took_ms, fields = round((end_s - hit.begin_s) * 1e3, 3), hit.fields
         if not LEAST_MS <= took_ms <= MOST_MS:
             self.reading.left["shorter than the log can tell" if took_ms < LEAST_MS else "longer than a day"] += 1
             return None
         begin, end = round(hit.begin_s * 1e6) * 1000, round(end_s * 1e6) * 1000
-        try:
-            if not 0 <= begin <= end <= MOST_NS:
-                raise BadInput("its date is not from 1970 to 2262; is msec, or begin_ms, in the unit of its name?")
-            numbers = {name: number_of(name, number_from(field, fields[field]) / 1e3)
-                       for field, name in OF_KERNEL if field in fields}  # fmt: skip
-            site = f"{hit.host}{hit.path.partition('?')[0]}"[:LONGEST]
-            return self._outcome(fields, hit.address, hit.agent, site, begin, end, took_ms, numbers)
-        except BadInput as error:
-            self.reading.refuse(number, error)
-            return None
+        if not 0 <= begin <= end <= MOST_NS:
+            raise BadInput("its date is not from 1970 to 2262; is msec, or begin_ms, in the unit of its name?")
+        numbers = {name: number_of(name, number_from(field, fields[field]) / 1e3)
+                   for field, name in OF_KERNEL if field in fields}  # fmt: skip
+        site = f"{hit.host}{hit.path.partition('?')[0]}"[:LONGEST]
+        return self._outcome(fields, hit.address, hit.agent, site, begin, end, took_ms, numbers)
 
-    def beacon(self, number: int, form: beacons.Form) -> Iterator[Outcome]:
-        """Yield the outcome of a beacon."""
+    def beacon(self, form: beacons.Form) -> Outcome | None:
+        """Return the outcome of a beacon; None for one counted as left out. Errors: `BadInput`."""
         wanted, remarks = self._wanted, self.reading.remarks
-        try:
-            took_ms, end, dated = took_of(form["plt_ms"], "load time"), wanted.changed_ns, form["measured_at"]
-            if dated:
-                end = epoch_ns("date", dated, wanted.epoch_ns)
-            elif not end:
-                self.reading.left["no date"] += 1
-                return
-            begin = end - round(took_ms * 1e6) if dated else 0
-            numbers = {name: number_of(name, one) for name, one in form.get("numbers", {}).items()}
-            made = self._outcome(form, plain_text(form["address"]), form["agent"], form["site"], begin, end, took_ms,
-                                 numbers)  # fmt: skip
-            if made is not None:
-                yield made
-                remarks[UNDATED] += not dated
-                remarks[UNBELIEVED] += bool(form.get(beacons.UNTOLD))
-        except BadInput as error:
-            self.reading.refuse(number, error)
+        took_ms, end, dated = took_of(form["plt_ms"], "load time"), wanted.changed_ns, form["measured_at"]
+        if dated:
+            end = epoch_ns("date", dated, wanted.epoch_ns)
+        elif not end:
+            self.reading.left["no date"] += 1
+            return None
+        begin = end - round(took_ms * 1e6) if dated else 0
+        numbers = {name: number_of(name, one) for name, one in form.get("numbers", {}).items()}
+        made = self._outcome(
+            form, plain_text(form["address"]), form["agent"], form["site"], begin, end, took_ms, numbers
+        )
+        remarks[UNDATED] += made is not None and not dated
+        remarks[UNBELIEVED] += made is not None and bool(form.get(beacons.UNTOLD))
+        return made
 
     def _outcome(self, given: Mapping[str, Any], address: str, agent: str, site: str, begin: int, end: int,
                  took_ms: float, numbers: Mapping[str, float]) -> Outcome | None:  # fmt: skip

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar
 
 from configtron.model.errors import BadInput
 
 # A longer line is no line of any of these formats: web servers take requests of some 8 KiB.
 LINE_BYTES = 1 << 20
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
 # Bad lines that are named; the others are counted.
 NAMED = 5
 
@@ -51,6 +54,14 @@ class Reading:
         self.bad += 1
         if len(self.first) < NAMED:
             self.first.append(where)
+
+    def read(self, number: int, of: Callable[Given, Made], *given: Given.args, **more: Given.kwargs) -> Made | None:
+        """Return what a reader makes of a line; None where it raises `BadInput`: the line is refused."""
+        try:
+            return of(*given, **more)
+        except BadInput as error:
+            self.refuse(number, error)
+            return None
 
 
 def numbered(raw: Iterable[bytes], reading: Reading, errors: str = "strict") -> Iterator[tuple[int, str]]:

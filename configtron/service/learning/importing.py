@@ -389,12 +389,7 @@ def _kept(db: Path, which: str) -> Iterator[tuple[int, Context]]:
 def sightings(lines: Iterable[tuple[int, str]], reading: Reading) -> Iterator[Sighting]:
     """Yield the sightings of JSON Lines that `fingerprint live`, `socket` or `contexts` wrote."""
     for number, form in objects(lines, reading):
-        try:
-            seen = sighting_of(form)
-        except BadInput as error:
-            reading.refuse(number, error)
-            continue
-        if seen is not None:
+        if (seen := reading.read(number, sighting_of, form)) is not None:
             yield seen
 
 

@@ -109,7 +109,11 @@ def written(name: str, folder: Path) -> None:
             ends.callback(process.wait, 20)
             ends.callback(process.terminate)
         for at in ports.values():
-            until(lambda at=at: asked(program, at, "/", "-A", "curl/8") == 0)  # type: ignore[misc]
+            # varnishncsa shows nothing of before it began to read
+            shown = [folder / form for form in NCSA if program == "varnish"]
+            until(lambda at=at, shown=shown: asked(program, at, "/", "-A", "curl/8") == 0 and all(
+                file.exists() and "curl/8" in file.read_text(errors="replace") for file in shown
+            ))  # type: ignore[misc]  # fmt: skip
             for number, how in enumerate(VIEWS if at == port else VIEWS[:3]):
                 agent = ["-A", f"{AGENT}{number}", *(word.replace("PORT", str(at)) for word in how)]
                 asked(program, at, "/", *agent)
