@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Proofs of a window, and doubts about a proof: two tables of small named tests.
 
-A flight came while every ACK was withheld; then one ACK was sent. `PROOFS` are the ways in which such a conversation
-can end, in the order in which they are tried: the first that holds is the verdict's proof. `DOUBTS` are tried after
-a proof that shows the window (its effect is not BOUND): the first that holds takes the proof's place. An effect makes
-the verdict one of three: EXACT (grade C), SUPPORT (a lower bound, which may count for another run's exact proof of the
-same number: `agreement.py`), BOUND (a lower bound). `again`: another trial may end otherwise, so it is worth one.
+We withheld every ACK until the server's flight had ended; then we sent one ACK. `PROOFS` lists the ways in which such
+a conversation can end: the first row that holds is the verdict's proof. If the proof shows the window (its effect is
+not BOUND), `DOUBTS` are tried too: the first row that holds replaces the proof. The effect of the row that decides is
+the kind of the verdict: EXACT (grade C), BOUND (a lower bound) or SUPPORT (a lower bound that may confirm another run's
+exact proof of the same number: `agreement.py`). `again`: another trial may end in another way, so one is worth while.
 
 Rules for this file: pure, total; one test a row, and no row knows another.
 """
@@ -23,42 +23,43 @@ from configtron.model.nouns import FIN, SYN, Packet, Trace
 
 # The MSS of a SYN without the option (RFC 9293 3.7.1).
 DEFAULT_MSS = 536
-# A handshake that took this much longer than the request's acknowledgement shows a SYN-ACK timer, not the path: the
-# smallest class is 0.2 s, less the wheel's eighth.
+# If the handshake took this much longer than the request's round trip, we heard a SYN-ACK that a timer had repeated.
+# The shortest such timer is 0.2 s; the kernel's timer wheel may take an eighth off.
 SYNACK_LOST_S = 0.17
-# Fresh data that the ACK let out comes one round trip later; a quarter less or more for jitter, 10 ms for a busy host.
-# Data at any other time was let out by the server itself.
+# Fresh data that our ACK released comes one round trip after it: a quarter less or more for jitter, 10 ms for a busy
+# host. At any other time the server sent by itself.
 PROMPT_FROM, PROMPT_TO, PROMPT_SLACK_S = 0.75, 1.25, 0.01
-# That no timer fired before our ACK arrived is sure only if it left within the shortest wait of one, less a round trip
-# for both ways: 0.2 s, or two round trips. A later silence may be the timer's copies lost.
+# A retransmission timer waits a round trip and at least 0.2 s or two round trips more. The flight and our ACK take one
+# round trip, so an ACK that leaves within the rest arrives before the timer. After a later ACK silence proves nothing:
+# the timer's copies may be lost.
 TIMER_MIN_S, TIMER_RTTS = 0.2, 2.0
-# A server that sent nothing for a retransmission timeout begins with the restart window (RFC 5681 4.1), which is the
-# initial one or less: Linux takes the route's, whatever the socket was given. The timeout is a round trip and at least
-# 0.2 s or two round trips more (tcp_rtt_estimator), here a tenth less to be sure.
+# After a retransmission timeout of silence a server begins with the restart window (RFC 5681 4.1), which is at most the
+# initial window. Linux takes the route's initial window for it and ignores the socket's. The timeout is a round trip
+# and at least 0.2 s or two round trips more (tcp_rtt_estimator); the tenth that we take off is the margin.
 IDLE_MIN_S, IDLE_RTTS = 0.18, 1.8
-# Data that fills a gap within this share of a round trip after the segment that overtook it was no repeat. After a
-# repair the window is that of a loss, half or less (RFC 5681 3.2), and so only a bound.
+# Data that fills a gap this soon (in round trips) after a later segment was reordered, not retransmitted. After a
+# retransmission the server has halved its window or more (RFC 5681 3.2), so the window is only a bound.
 OVERTAKEN_RTTS = 0.5
-# Once its oldest segment has been under way for so long, Linux waits for the ACK before it sends the last segment that
-# the window has room for (tcp_tso_should_defer).
+# If the oldest segment is in flight for longer than this (in round trips), Linux may wait for its ACK before it sends
+# the last segment that the window has room for (tcp_tso_should_defer).
 DEFER_RTTS = 0.5
-# A tail loss probe comes after two round trips (tcp_schedule_loss_probe), here a twentieth less or an eighth and two
-# ticks of a 100 Hz kernel more. After a single segment it waits for a late acknowledgement too, and so comes when the
-# retransmission timer would: a round trip and at least 0.2 s or two round trips more.
+# A tail loss probe comes after two round trips (tcp_schedule_loss_probe). Tolerance: a twentieth less; an eighth and
+# two ticks of a 100 Hz kernel more. After a single segment the server allows for a delayed ACK, and the probe comes
+# when the retransmission timer would: after a round trip and at least 0.2 s or two round trips more.
 PROBE_FROM, PROBE_TO, PROBE_SLACK_S = 0.95, 1.125, 0.03
-# After a conversation a server's own round trips may be shorter than the first, which we stretch: its probe comes two
-# ticks of a 1000 Hz kernel after the flight at the soonest (TCP_TIMEOUT_MIN), here a quarter less: within a burst.
+# We stretch the first round trip. Later in a conversation the server may have measured shorter ones, so its probe may
+# come as soon as two ticks of a 1000 Hz kernel after the flight (TCP_TIMEOUT_MIN); a quarter less is the margin.
 PROBE_SOONEST_S = 0.0015
-# No path is narrower than this unless the client's MSS names it (RFC 8200 section 5, less headers); timestamps take
-# their part of each segment (RFC 7323, with padding).
+# Every path carries segments of this size, unless the client offers a smaller MSS (RFC 8200 section 5, less headers).
+# Timestamps take these bytes of each segment (RFC 7323, with padding).
 PATH_MSS_MIN, TIMESTAMPS_BYTES = 1220, 12
-# An unscaled window this close to full (in segments) may have stopped the server.
+# Our receive window may have stopped the server if it had room for less than this many further segments.
 WINDOW_MARGIN_SEGMENTS = 1
 # Vantage of a trace that comes from a capture, not from a probe (`passive/traces.py`).
 CAPTURE = "capture"
 # A client that follows RFC 9293 3.8.6.3 acknowledges several segments sooner than this (s).
 SILENT_S = 0.06
-# A probe's ACK waits for the pause that ends a burst; clocks take a hundredth of it at most.
+# A probe sends its ACK after the pause that ends a burst. Clock errors shorten that pause by a hundredth at most.
 SILENT_SHARE = 0.99
 
 
@@ -66,12 +67,12 @@ SILENT_SHARE = 0.99
 class WindowEvidence:
     """One conversation as the tests see it; lengths in bytes, times in s.
 
-    start, base   the packet (index) from which on we asked, and the first sequence number of the answer
-    initial       nothing was acknowledged before, so the effect of a repeated SYN-ACK on the window matters
-    offered       the MSS that we offered; mss: the size of a full segment; largest: no segment can be larger than that
-    edge          the end of the flight, with the bytes of its tail that were lost
-    fresh         what came after our ACK
-    holes         lengths of the gaps in the flight; uneven_holes: one is no multiple of a full segment
+    start, base   index of the packet with our request; first sequence number of the answer
+    initial       this is the first flight of the connection, so a repeated SYN-ACK may have changed its window
+    offered       the MSS that we offered; mss: the size of a full segment; largest: the largest size that is possible
+    edge          the end of the flight, including a lost tail
+    fresh         the data after our ACK
+    holes         lengths of the gaps in the flight
     """
 
     trace: Trace
@@ -104,7 +105,7 @@ class WindowEvidence:
 
     @property
     def whole(self) -> int:
-        """The size of a lost segment: a full one if two of that size were heard or none was lost, else the largest."""
+        """The size that a lost segment counts as: `mss` if two segments had it or none was lost, else `largest`."""
         flight = self.flight
         return self.mss if flight.sizes().count(self.mss) > 1 or not flight.holes() else self.largest
 
@@ -122,17 +123,17 @@ class WindowEvidence:
     def retried(self) -> bool:
         """Return whether the handshake was repeated, so that the server may have begun with another window."""
         opening, repeats, flight = self.opening, self.opening.repeats(self.packets), self.flight
-        # The handshake took so much longer than the path that we heard the SYN-ACK's second copy.
+        # If the handshake took so much longer than a round trip, we heard the second copy of the SYN-ACK.
         lost = opening.rtt_s is not None and flight.sampled and opening.rtt_s - self.rtt_s > SYNACK_LOST_S
         return self.initial and (bool(repeats) or len(opening.syns) > 1 or lost)
 
 
 class FreshData(NamedTuple):
-    """The first packet that shows why the flight ended: fresh data, a FIN, or anything fresh at a wrong time.
+    """The packet that shows why the flight ended: the first with fresh data, with a FIN, or fresh at the wrong time.
 
-    came       there is one
-    prompt     it came a round trip after an ACK of ours, if it did
-    follows    it carries data, and nothing between the flight and it is missing
+    came       whether such a packet came
+    prompt     whether it came one round trip after an ACK of ours; True if none came
+    follows    whether it carries data, and no byte between the flight and it is missing
     acked_s    from the flight's last packet to our first ACK (s)
     """
 
@@ -151,8 +152,8 @@ def fresh_data(packets: Sequence[Packet], held: WithheldFlight) -> FreshData:
             acks.append(packet.at)
         if packet.way == "out" or not acks or rtt_s is None or packet.segment.end <= flight.end:
             continue
-        prompt = any(_prompt(packet.at - at, rtt_s) for at in acks)
-        # A probe has shown the edge, whatever is lost behind it; without one, a gap there may be the flight's own tail.
+        prompt = any(_is_prompt(packet.at - at, rtt_s) for at in acks)
+        # A tail loss probe shows where the flight ends. Without one, a gap behind the flight may be its lost tail.
         follows = packet.segment.length > 0 and (packet.segment.seq <= flight.end or held.stop == "edge")
         if not prompt or follows or packet.segment.flags & FIN:
             return FreshData(True, prompt, follows, acks[0] - flight.last_at)
@@ -174,43 +175,44 @@ def _before_timer(evidence: WindowEvidence) -> bool:
 
 
 def _no_round_trip(evidence: WindowEvidence) -> bool:
-    """Return whether the handshake was repeated and had no timestamps: the server had no round trip to begin with."""
+    """Return whether the server had no first round-trip sample: it repeated the handshake without timestamps."""
     synack = evidence.packets[evidence.opening.synacks[0]].segment
     return evidence.retried and synack.timestamps is None
 
 
 def _was_idle(evidence: WindowEvidence) -> bool:
-    """Return whether the server was silent for a retransmission timeout before its flight, or earlier."""
+    """Return whether the server was silent for a retransmission timeout at any time before its flight."""
     packets, began_at, rtt_s = evidence.packets, evidence.flight.began_at, evidence.rtt_s
-    spoke = [p.at for p in packets[: evidence.start] if p.way == "in" and p.segment.length]
-    times = [packets[evidence.opening.synacks[-1]].at, *spoke, *([] if began_at is None else [began_at])]
+    data_at = [p.at for p in packets[: evidence.start] if p.way == "in" and p.segment.length]
+    times = [packets[evidence.opening.synacks[-1]].at, *data_at, *([] if began_at is None else [began_at])]
     longest_s = max((b - a for a, b in zip(times, times[1:], strict=False)), default=0.0)
     return longest_s > rtt_s + max(IDLE_MIN_S, IDLE_RTTS * rtt_s)
 
 
-def _was_repaired(evidence: WindowEvidence) -> bool:
-    """Return whether the server repaired a loss before its flight: bytes came again, or a timer's time late.
+def _retransmitted(evidence: WindowEvidence) -> bool:
+    """Return whether the server retransmitted before its flight: bytes came twice, filled a gap, or came late.
 
-    Data within a round trip of a packet of ours is in time; a tail that was lost comes later, once, and leaves no gap.
+    Data is in time if it comes one round trip after a packet of ours. A lost tail comes later than that, and we see it
+    only once and without a gap.
     """
     before, rtt_s = evidence.packets[: evidence.start], evidence.rtt_s
-    reach, over = 0, math.inf
-    spoke = [p.at for p in before if p.way == "out"]
+    highest, gap_at = 0, math.inf
+    sent_at = [p.at for p in before if p.way == "out"]
     last_at = -math.inf
     for packet in before:
         segment = packet.segment
         if packet.way == "out" or segment.flags & SYN:
             continue
         if not segment.length:
-            # An acknowledgement shows how far the server has come: earlier bytes that have not arrived are lost.
-            reach, over = (segment.seq, -math.inf) if segment.seq > reach > 0 else (reach, over)
+            # The sequence number of a pure ACK shows how much the server has sent: bytes below it are lost.
+            highest, gap_at = (segment.seq, -math.inf) if segment.seq > highest > 0 else (highest, gap_at)
             continue
-        if segment.seq < reach and packet.at - over > OVERTAKEN_RTTS * rtt_s:
+        if segment.seq < highest and packet.at - gap_at > OVERTAKEN_RTTS * rtt_s:
             return True
-        if packet.at - last_at > PROMPT_SLACK_S and not any(_prompt(packet.at - at, rtt_s) for at in spoke):
+        if packet.at - last_at > PROMPT_SLACK_S and not any(_is_prompt(packet.at - at, rtt_s) for at in sent_at):
             return True
-        over = packet.at if segment.seq > reach > 0 or segment.end > reach else over
-        last_at, reach = packet.at, max(reach, segment.end)
+        gap_at = packet.at if segment.seq > highest > 0 or segment.end > highest else gap_at
+        last_at, highest = packet.at, max(highest, segment.end)
     return False
 
 
@@ -221,12 +223,12 @@ def _window_limited(evidence: WindowEvidence) -> bool:
 
 
 def _uneven(evidence: WindowEvidence) -> bool:
-    """Return whether the server paused by itself, so that a tail loss probe looks like its own next segment."""
+    """Return whether the server paused by itself: then a tail loss probe looks like the next segment of the flight."""
     return may_hide_a_probe(evidence) or (evidence.held.stop == "edge" and evidence.flight.paused)
 
 
 def _held_back(evidence: WindowEvidence) -> bool:
-    """Return whether the server may have held back a segment that the window had room for: behind a head in pieces."""
+    """Return whether Linux may have deferred the last segment (`DEFER_RTTS`): a slow flight with short segments."""
     flight = evidence.flight
     pieces = sum(size < evidence.mss for size in flight.sizes()[:-1])
     slow = flight.last_at - (flight.began_at or 0.0) > DEFER_RTTS * evidence.rtt_s
@@ -234,12 +236,12 @@ def _held_back(evidence: WindowEvidence) -> bool:
 
 
 def _holes_in_small_writes(evidence: WindowEvidence) -> bool:
-    """Return whether the number of lost segments is not certain."""
+    """Return whether the number of lost segments is uncertain."""
     return evidence.uneven_holes or evidence.whole > evidence.mss
 
 
 def _came_as_a_probe(evidence: WindowEvidence) -> bool:
-    """Return whether the lone segment came when a tail loss probe does; else it is the server's next data."""
+    """Return whether the segment behind the flight came when a tail loss probe would; else it is new data."""
     flight, rtt_s = evidence.flight, evidence.rtt_s
     due_s = rtt_s + max(TIMER_MIN_S, TIMER_RTTS * rtt_s) if len(flight.pieces) == 1 else 2 * rtt_s
     after_s = -math.inf if flight.lone is None else flight.lone.at - flight.last_at
@@ -247,13 +249,12 @@ def _came_as_a_probe(evidence: WindowEvidence) -> bool:
 
 
 def may_hide_a_probe(evidence: WindowEvidence) -> bool:
-    """Return whether a tail loss probe, one segment more, may stand among the server's own.
+    """Return whether the flight may contain a tail loss probe, which would count as one segment too many.
 
-    It may where the server paused by itself: the probe comes at the retransmission timer's time where that is sooner
-    (tcp_schedule_loss_probe), and looks like the next segment. It may also where the round trip is not known from the
-    request, since a SYN-ACK's timer in its place makes the burst seem longer than it was; where a single segment came
-    and not the first, for the flight may have been lost whole; and where the last piece of a flight that follows a
-    conversation stands as far from the others as two of the path's round trips.
+    Four cases. The server paused by itself: a probe, which comes no later than the retransmission timer
+    (tcp_schedule_loss_probe), looks like the next segment. Only the handshake shows the round trip: a SYN-ACK timer
+    may have lengthened it, and with it the time that a burst may last. One segment came and it is not the first: the
+    rest of the flight may be lost. The last segment of a later flight came two round trips after the one before it.
     """
     flight, stop = evidence.flight, evidence.held.stop
     unsure = not flight.sampled and (flight.rtt_s or math.inf) > SYNACK_LOST_S
@@ -265,7 +266,7 @@ def may_hide_a_probe(evidence: WindowEvidence) -> bool:
 
 
 def _client_spoke(evidence: WindowEvidence) -> bool:
-    """Return whether the client sent data, before fresh data came, that the server's flight does not acknowledge."""
+    """Return whether the client sent data before the fresh data that the server's flight does not acknowledge."""
     at, end = evidence.held.at, evidence.flight.end
     ours, heard = list[int](), list[int]()
     for n, packet in enumerate(evidence.packets):
@@ -278,33 +279,33 @@ def _client_spoke(evidence: WindowEvidence) -> bool:
                 heard.append(segment.ack)
         elif segment.length and not segment.flags & SYN:
             ours.append(segment.end)
-    # A client whose SYN had another number than its data counts from below zero.
+    # If the SYN does not precede the client's data in sequence space, relative numbers are negative: such data is none.
     return bool(heard) and max(ours, default=0) > max(heard)
 
 
 def cut_into_full(evidence: WindowEvidence) -> bool:
-    """Return whether the flight ended, and fresh data came, in full segments: the window and no short write ended it.
+    """Return whether the window ended the flight, not a short write: its last segment and the fresh data are full.
 
-    A server with a queue sends full segments. A short one that no FIN ends was written later, or Nagle's algorithm held
-    it back until the ACK (RFC 896), and with it all that was written behind it. Lost segments count as full. After a
-    short last segment, a tail loss probe shows a queue if it is full and came when one does.
+    A server with queued data sends full segments. A short segment without a FIN was written later, or Nagle's algorithm
+    (RFC 896) held it and all data behind it until the ACK. Lost segments count as full. If the last segment is short, a
+    full tail loss probe at its due time shows that data was queued.
 
-    Full is the size that the client offers to take, or the server's own offer if that is smaller; of a probe, which
-    knows merged frames, also a larger one that was heard. Short segments before the last are admitted if the server
-    stayed silent until a late ACK; of a stranger's connection only if counting bytes gives the same number of segments,
-    since no trial asks it again at another size.
+    A full segment has the MSS that the client offers, or the server's if that is smaller. In a conversation of our own
+    probe, where merged frames are recognised, it may also have the larger size that we saw. Earlier segments may be
+    short if the server stayed silent until a late ACK. In a capture the bytes must also give the same number of
+    segments, since no trial with another MSS follows.
     """
     packets, held, opening = evidence.packets, evidence.held, evidence.opening
-    theirs = packets[opening.synacks[0]].segment.mss or DEFAULT_MSS
-    flight, cap, stamps = held.flight, segment_limit(packets, opening), _stamps(packets, opening)
+    server_mss = packets[opening.synacks[0]].segment.mss or DEFAULT_MSS
+    flight, cap, stamps = held.flight, segment_limit(packets, opening), _timestamp_bytes(packets, opening)
     fresh = next((p.segment for p in packets[held.at :] if p.way == "in" and p.segment.end > flight.end), None)
     if fresh is None:
         return False
     sizes = [*flight.sizes(), *([] if flight.lone is None else [flight.lone.segment.length])]
-    ours = next((p.at for p in packets[held.at :] if p.way == "out" and p.segment.ack >= flight.end), flight.last_at)
-    silent = ours - flight.last_at > SILENT_SHARE * max(BURST_GAP_RTTS * (flight.rtt_s or 0.0), SILENT_S)
-    raised = [evidence.mss] if evidence.mss > evidence.offered and not evidence.captured else []
-    for full in {cap, max(min(cap, theirs - stamps), 1), *raised}:
+    ack_at = next((p.at for p in packets[held.at :] if p.way == "out" and p.segment.ack >= flight.end), flight.last_at)
+    silent = ack_at - flight.last_at > SILENT_SHARE * max(BURST_GAP_RTTS * (flight.rtt_s or 0.0), SILENT_S)
+    larger = [evidence.mss] if evidence.mss > evidence.offered and not evidence.captured else []
+    for full in {cap, max(min(cap, server_mss - stamps), 1), *larger}:
         if (fresh.length < full and not fresh.flags & FIN) or sizes[-1] % full:
             continue
         if flight.lone is not None and flight.sizes()[-1] % full and not _came_as_a_probe(evidence):
@@ -320,35 +321,34 @@ def cut_into_full(evidence: WindowEvidence) -> bool:
 def segment_limit(packets: Sequence[Packet], opening: Handshake) -> int:
     """Return the largest segment (bytes) that the client offers to take, less timestamps if both sides use them."""
     offered = (packets[opening.syns[0]].segment.mss if opening.syns else None) or DEFAULT_MSS
-    return max(offered - _stamps(packets, opening), 1)
+    return max(offered - _timestamp_bytes(packets, opening), 1)
 
 
-def _stamps(packets: Sequence[Packet], opening: Handshake) -> int:
+def _timestamp_bytes(packets: Sequence[Packet], opening: Handshake) -> int:
     both = (*opening.syns[:1], *opening.synacks[:1])
     return TIMESTAMPS_BYTES if all(packets[i].segment.timestamps is not None for i in both) else 0
 
 
 def _window(packets: Sequence[Packet], opening: Handshake, start: int) -> int:
-    """Return bytes we allowed the server while holding: our last window before data, scaled if both sides agreed to
-    scale."""
+    """Return the receive window (bytes) that our request offered, scaled if both sides offered window scaling."""
     ours = packets[opening.syns[0]].segment.wscale if opening.syns else None
     theirs = packets[opening.synacks[0]].segment.wscale
     window = next((p.segment.window for p in packets[start:] if p.way == "out" and not p.segment.flags & SYN), 65535)
     return window << ours if ours is not None and theirs is not None else window
 
 
-def _prompt(after_s: float, rtt_s: float) -> bool:
+def _is_prompt(after_s: float, rtt_s: float) -> bool:
     return PROMPT_FROM * rtt_s - PROMPT_SLACK_S <= after_s <= PROMPT_TO * rtt_s + PROMPT_SLACK_S
 
 
 # The name of the doubt that a short write ended the flight.
 SHORT_END = "short-end"
-# The effects on the verdict: a value; a bound that supports an exact run of the same number; a bound.
+# Effects on the verdict: an exact value; a lower bound that may support an exact run; a lower bound.
 EXACT, SUPPORT, BOUND = "exact", "support", "bound"
 
 
 class WindowTest(NamedTuple):
-    """A row of `PROOFS`: how a conversation ended; or of `DOUBTS`: why a proof may not show the whole window."""
+    """A row of `PROOFS` (how a conversation ended) or of `DOUBTS` (why the proof may show less than the window)."""
 
     name: str
     holds: Callable[[WindowEvidence], bool]
@@ -359,12 +359,12 @@ class WindowTest(NamedTuple):
 # In order of precedence; the last one always holds.
 PROOFS = (
     WindowTest("response-ended", _response_ended, BOUND, again=False),
-    # The server sent on by itself, not because of our ACK.
+    # The server went on by itself, not because of our ACK.
     WindowTest("server-paced", lambda one: not one.fresh.prompt, BOUND, again=True),
     # A tail loss probe showed the edge, and our ACK brought fresh data.
     WindowTest("edge", lambda one: one.fresh.follows and one.held.stop == "edge", EXACT, again=False),
     WindowTest("before-timer", _before_timer, EXACT, again=False),
-    # After a timeout the window is one segment, and data written meanwhile waits for our ACK as well.
+    # After a timeout the window is one segment. So data that was written meanwhile, too, waits for our ACK.
     WindowTest("after-timer", lambda one: one.fresh.follows, SUPPORT, again=True),
     # Our ACK brought the end of the response, and no data.
     WindowTest("exact-fit", lambda one: one.fresh.came, BOUND, again=False),
@@ -373,24 +373,24 @@ PROOFS = (
 DOUBTS = (
     WindowTest("no-round-trip", _no_round_trip, SUPPORT, again=True),
     WindowTest("after-idle", _was_idle, SUPPORT, again=True),
-    WindowTest("after-loss", _was_repaired, SUPPORT, again=True),
+    WindowTest("after-loss", _retransmitted, SUPPORT, again=True),
     WindowTest("window-limited", _window_limited, BOUND, again=False),
     WindowTest("uneven", _uneven, BOUND, again=True),
     WindowTest("holes-in-small-writes", _holes_in_small_writes, BOUND, again=True),
     WindowTest("client-data", _client_spoke, BOUND, again=False),
-    # The same as the last, of a stranger's connection, whose segments no trial at another size confirms.
+    # The next row's test, for a capture: no trial with another MSS can confirm it, so it is a bound.
     WindowTest("short-segment", lambda one: one.captured and not cut_into_full(one), BOUND, again=False),
-    # A short write, and not the window, may have ended the flight.
+    # A short write may have ended the flight, not the window.
     WindowTest(SHORT_END, lambda one: not cut_into_full(one), SUPPORT, again=True),
     WindowTest("held-back", _held_back, SUPPORT, again=True),
 )
-# Bounds that may support an exact run of the same number, and bounds that another trial may better.
+# Rows whose bound may support an exact run of the same number; rows that another trial may improve on.
 SUPPORTS = frozenset(row.name for row in (*PROOFS, *DOUBTS) if row.effect == SUPPORT)
 BETTERED = frozenset(row.name for row in (*PROOFS, *DOUBTS) if row.again)
 
 
 def judged(evidence: WindowEvidence) -> tuple[str, str]:
-    """Return (name, effect) of the row that decides: the first doubt of a proof that shows the window, or the proof."""
+    """Return (name, effect) of the row that decides: the proof, or the first doubt if the proof shows the window."""
     proof = next(row for row in PROOFS if row.holds(evidence))
     if proof.effect == BOUND:
         return proof.name, proof.effect

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""One segment, seen twice.
+"""Duplicate frames: one segment that the capture holds twice.
 
-Question   Which frames show a segment that was captured already, and were not sent again by the host?
+Question   Which frames show a segment that was captured already, and that the host did not send again?
 Method     A capture on all interfaces (`any`), at a mirror of both directions, or on two VLANs of one router holds each
-           packet more than once; networks double some as well. Such a frame has the same header, checksum and
-           SACK blocks included, as one before it, however many frames lie between. It is a copy if
-             its IP number is the same as well, where the sender counts its packets by them, within 180 ms, or at any
-             time if its stamp is the same; or
-             it stands in another file, with the same such number or the same stamp, at any time; or else
-             it carries data, SYN or FIN, comes within a millisecond, and the other side sent nothing meanwhile; or
-             it is a plain ACK of that kind, in a connection that has copies of the other kinds; or
-             it carries data in such a connection, whatever passed meanwhile, within 10 ms (a SYN: at any time) if its
-             stamp is the same.
-Reads as   rows that are left out before anything is counted, so that no loss and no repeat is claimed.
-Fails as   it is a retransmission: later copies, and repeats of a host whose packets share one IP number.
-Differs    from tshark, which calls them retransmissions, and has no round trip of a handshake that was doubled.
-Source     RFC 791 3.1 and RFC 6864 (the number differs while packets may be under way)
+           packet more than once; networks duplicate some as well. A copy has the same TCP header as an earlier frame,
+           checksum and SACK blocks included, however many frames lie between. It is a copy if one of these holds:
+             The sender gives each packet another IP identification, and both frames have the same; the copy comes
+             within 180 ms, or at any time if both have the same timestamp.
+             The copy is in another file, at any time, and has the same such identification or the same timestamp.
+             The sender gives no such identification (nor in what follows). The copy carries data, SYN or FIN and comes
+             within a millisecond, and the other side sent nothing meanwhile (a SYN: whatever it sent).
+             The connection has copies by these rules, and the copy carries data or FIN and comes within a millisecond,
+             or within 10 ms with the same timestamp (a SYN: at any time), whatever the other side sent meanwhile.
+             The connection has copies by these rules, and the copy is a pure ACK within a millisecond; the other
+             side sent nothing meanwhile.
+Reads as   rows to leave out before anything is counted: they are neither losses nor retransmissions.
+Fails as   a retransmission: a copy that comes later, or of a host whose packets all have the same IP identification.
+Differs    from tshark, which calls copies retransmissions, and gives no round trip of a duplicated handshake.
+Source     RFC 791 3.1 and RFC 6864 (identifications differ while packets may be in flight)
 """
 
 from __future__ import annotations
@@ -25,54 +27,54 @@ import numpy as np
 from configtron.fingerprint.passive.columns import COUNTED, FILE_SHIFT, STAMPED, Column, Rows, radix_order
 from configtron.model.nouns import FIN, SYN
 
-# A copy passes on the same machine or the next; a timer or three duplicate ACKs take longer on all but the shortest
-# paths, and then with another IP number, or (a clock of stamps ticks each ms) with a later stamp.
+# A copy comes from this machine or the next. A timer or three duplicate ACKs take longer than these times, but for the
+# shortest paths. A retransmission there has another IP identification, or a later timestamp (its clock ticks each ms).
 STAMPED_NS, PLAIN_NS = 10_000_000, 1_000_000
-# Less than the shortest timer, so that those of a host that keeps the number of what it sends again can be read.
+# Shorter than the shortest retransmission timer: some hosts retransmit with the same IP identification.
 NUMBERED_NS = 180_000_000
 ALIKE = ("side", "seq", "ack", "flags", "window", "length", "tsval", "tsecr", "ident", "check")
-# An odd number that spreads the bits of another; its multiples are cut to `HASH_BITS`: with a million rows, hardly
-# ever are two that differ equal, and then a copy between them is missed.
+# Multiplicative hash: an odd factor, and the bits that are kept of the product. Among a million rows a collision is
+# rare; it can hide a copy.
 SPREAD, HASH_BITS = np.uint64(0x9E3779B97F4A7C15), np.uint64(48)
 
 
 def copied(rows: Rows, of: Column) -> Column:
-    """Return which rows are copies. `rows` by connection (`of`), within it by time."""
+    """Return which rows are copies. `rows` are sorted by connection (`of`), then by time."""
     found = np.zeros(rows.size, bool)
-    earlier, later = _alike(rows, of)
+    earlier, later = _equal_pairs(rows, of)
     if not len(later):
         return found
     gap = rows.at[later] - rows.at[earlier]
-    numbered = (rows.ident[later] != 0) & _varies(rows, of)[of[later], rows.side[later]]
-    takes = (rows.length[later] > 0) | ((rows.flags[later] & (SYN | FIN)) != 0)
-    # No timer of a handshake is so short, whatever passed meanwhile.
+    numbered = (rows.ident[later] != 0) & _identification_varies(rows, of)[of[later], rows.side[later]]
+    has_sequence = (rows.length[later] > 0) | ((rows.flags[later] & (SYN | FIN)) != 0)
+    # No handshake timer is as short as `PLAIN_NS`, so a SYN may be a copy whatever the other side sent.
     syn = (rows.flags[later] & SYN) != 0
-    # Two files may be of two machines, whose clocks differ.
+    # Two files may come from two machines, whose clocks differ.
     apart = rows.frame[later] >> FILE_SHIFT != rows.frame[earlier] >> FILE_SHIFT
     plain = ~numbered & (gap >= 0)
     soon = plain & (gap <= PLAIN_NS)
-    alone = _alone(rows, found, earlier, later)
+    unanswered = _unanswered(rows, found, earlier, later)
     stamped = (rows.bits[later] & STAMPED) != 0
     sure = (apart & (numbered | stamped)) | (numbered & (stamped | (gap <= NUMBERED_NS)))
-    sure |= soon & takes & (alone | syn)
+    sure |= soon & has_sequence & (unanswered | syn)
     doubled = np.zeros(int(of[-1]) + 1, bool)
     doubled[of[later[sure]]] = True
-    sure |= doubled[of[later]] & takes & (soon | (plain & stamped & (syn | (gap <= STAMPED_NS))))
+    sure |= doubled[of[later]] & has_sequence & (soon | (plain & stamped & (syn | (gap <= STAMPED_NS))))
     found[later[sure]] = True
-    found[later[soon & doubled[of[later]] & _alone(rows, found, earlier, later)]] = True
+    found[later[soon & doubled[of[later]] & _unanswered(rows, found, earlier, later)]] = True
     return found
 
 
-def _alone(rows: Rows, copies: Column, earlier: Column, later: Column) -> Column:
-    """Return whether the other side sent nothing between these rows that is no copy."""
+def _unanswered(rows: Rows, copies: Column, earlier: Column, later: Column) -> Column:
+    """Return whether the other side sent nothing but copies between these rows."""
     theirs = [np.cumsum((rows.side != side) & ~copies) for side in (0, 1)]
-    none, ones = (sent[later] == sent[earlier] for sent in theirs)
-    alone: Column = np.where(rows.side[later] == 1, ones, none)
-    return alone
+    side_0, side_1 = (sent[later] == sent[earlier] for sent in theirs)
+    unanswered: Column = np.where(rows.side[later] == 1, side_1, side_0)
+    return unanswered
 
 
-def _alike(rows: Rows, of: Column) -> tuple[Column, Column]:
-    """Return the rows that equal an earlier one of their connection: (the nearest such one, the row)."""
+def _equal_pairs(rows: Rows, of: Column) -> tuple[Column, Column]:
+    """Return (earlier row, later row) of each pair of equal rows of a connection; the earlier is the nearest."""
     mixed = of.astype(np.uint64)
     for word in (rows.seq, rows.ack, rows.check.astype(np.uint64) << np.uint64(16) | rows.ident):
         mixed = (mixed ^ word) * SPREAD
@@ -88,8 +90,8 @@ def _alike(rows: Rows, of: Column) -> tuple[Column, Column]:
     return earlier[alike], later[alike]
 
 
-def _varies(rows: Rows, of: Column) -> Column:
-    """By connection and side: whether IP numbers differ from packet to packet."""
+def _identification_varies(rows: Rows, of: Column) -> Column:
+    """Return, by connection and side, whether the IP identification ever changes from one packet to the next."""
     found = np.zeros((int(of[-1]) + 1, 2), bool)
     for side in (0, 1):
         way = np.flatnonzero(rows.side == side)

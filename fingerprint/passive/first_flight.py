@@ -1,30 +1,32 @@
 # SPDX-License-Identifier: MIT
-"""Initial congestion window, from a conversation that no probe provoked.
+"""Initial congestion window, from captured connections that no probe opened.
 
 Question   How many segments did the server send before it could have heard one ACK of its data?
-Method     With timestamps: the server's segments whose echo (TSecr) is older than the stamp (TSval) of the client's
-           first ACK of that data; no matter where the capture stood. Without: those that passed before that ACK plus
-           nine tenths of the time from here to the server and back, and behind the ACK up to the first pause. That
-           time is the shortest of the connection: handshakes are often slower than the path, which may be shorter yet.
-           If no other round trip confirms the handshake's, a bound counts what passed before that ACK alone.
-Reads as   Exact (C) only if the window, and not the server, ended the flight: every segment of it (a first one, with
-           the head of an answer, aside) is as large as both ends agreed (the MSS options, less those in use), nothing
-           of it was repeated, the client's window had room for another, and another full segment came as soon as the
-           first ACK could bring it, no sooner and no later, with no new data of the client before it. Else a lower
-           bound (L): the flight's bytes in segments of the largest size that the client takes, which holds for stacks
-           that count bytes too.
+Method     With timestamps: count the server's segments whose echo (TSecr) is older than the stamp (TSval) of the
+           client's first ACK of that data. This holds wherever the capture stood. Without: count the segments that
+           passed until nine tenths of a round trip (capture to server) after that ACK; after the ACK, only up to the
+           first pause. The round trip is the connection's shortest, since handshakes are often slower than the path.
+           The path may be faster still: if no other round trip confirms the handshake's, a bound counts only what
+           passed before that ACK.
+Reads as   Exact (C) only if the window ended the flight, not the server. That needs all of these. Every segment has the
+           agreed size (the smaller MSS option, less the options in use); the first may be a short response head.
+           Nothing was retransmitted. The client's window had room for one more segment. Another full segment came
+           just when the first ACK could release it, and the client sent no new data before it. Else a lower bound
+           (L): the flight's bytes in segments of the largest size that the client takes. This bound holds for stacks
+           that count bytes, too.
 Fails as   no-handshake (without its SYN no flight is known to be the first), one-sided, no-data, options-cut (a
            capture cut so short that the largest segment is unknown); synack-repeated: the window may have been
            cut to one segment (RFC 5681 3.1), so a longer flight is a bound.
-           A segment that its sender sent a round trip after the one before is none of the flight: it may be a probe.
-           A server that goes on and never has more under way than its first flight, or after the ACKs less than they
-           let out, is stopped by its send buffer, or writes so: no-growth, a bound.
-           A flight that ends where a TLS record ends (one that begins in its first segment) is as long as what the
-           server wrote: server-paced (`gathering.py`).
+           A segment that the server sent a round trip after the one before does not belong to the flight: it may be a
+           tail loss probe.
+           The server sends on, but never has more in flight than at first, or sends less than the ACKs allow: its send
+           buffer or its program stops it, not the window: no-growth, a bound.
+           The flight ends where a TLS record ends that began in its first segment: the server wrote no more:
+           server-paced (`gathering.py`).
            On a path shorter than a millisecond an ACK and the server's own pace look the same: short-path, a bound.
 Differs    from counting segments before the client's first ACK: a capture at the client shows that ACK while half of
-           the flight is still under way. Frames that offloading merged count as the segments they were. From taking
-           the largest segment seen for the MSS: a server that takes turns (TLS) may never send a full one.
+           the flight is still on its way; and a frame that offloading merged counts as several segments here. From
+           taking the largest segment seen for the MSS: a server that waits for answers (TLS) may never send a full one.
 Source     RFC 6928; RFC 7323 section 3; RFC 5681 3.1; RFC 6691 (options count against the MSS); RFC 896 (Nagle)
 """
 
@@ -39,23 +41,23 @@ from configtron.fingerprint.passive.connections import Connections, edges, highe
 from configtron.fingerprint.passive.retransmissions import Sent
 from configtron.model.nouns import FIN, RST, SYN
 
-# Data that the ACK let out is here after one round trip to the server; a tenth less for jitter.
+# Data that the ACK released passes one round trip (capture to server) after it; a tenth less for jitter.
 EARLY = 0.9
-# Fresh data sooner after the flight's last segment than this share of the round trip was not waiting for the ACK.
+# Fresh data that follows the flight's last segment within this share of a round trip did not wait for the ACK.
 SILENCE = 0.5
-# Fresh data later than the ACK could bring it was not waiting either. Tolerance: a quarter of the round trip for
-# jitter, and 10 ms for a busy host, but these at most half a round trip.
+# Fresh data that comes later than the ACK would release it did not wait for the ACK either. Tolerance: a quarter of
+# the round trip for jitter; 10 ms for a busy host, but at most half a round trip.
 LATE, LATE_NS, LATE_SHARE = 1.25, 10_000_000, 0.5
-# Below this round trip an ACK cannot be distinguished from a delay by the scheduler of either host.
+# On a shorter round trip than this, waiting for an ACK looks like a scheduling delay of either host.
 SHORT_PATH_NS = 1_000_000
-# Without timestamps, a pause behind the first ACK ends the flight, if it is this share of the round trip, and so many
-# times as long as any pause before that ACK: what follows it may be what the ACK let out.
+# Without timestamps, a pause after the first ACK ends the flight if it is at least this share of the round trip and at
+# least this many times the longest pause before that ACK: the ACK may have released what follows.
 PAUSE_SHARE, PAUSE_TIMES = 0.1, 3
-# How often a clock of timestamps ticks where tail loss probes are sent (Linux, Windows, FreeBSD).
+# The tick of the timestamp clock of stacks that send tail loss probes (Linux, Windows, FreeBSD).
 TICK_NS = 1_000_000
-# The least pause before a probe: two round trips of 5 ms; on shorter paths a round trip decides.
+# The shortest pause before a last segment that makes it a possible probe: two round trips of 5 ms.
 PROBE_NS = 10_000_000
-# A congestion window has grown to at least GROWN times the first flight once JUDGED times its bytes were sent.
+# Once a server has sent JUDGED times the bytes of its first flight, its window is at least GROWN times that flight.
 JUDGED, GROWN = 4, 1.25
 # The MSS of a SYN without the option (RFC 9293 3.7.1).
 DEFAULT_MSS = 536
@@ -66,16 +68,16 @@ PROOFS = (
     "repeated", "lost", "no-growth", "unverified",
     "no-handshake", "one-sided", "no-data", "beginning-lost", "options-cut",
 )  # fmt: skip
-# A head is left out only if other segments follow it.
+# The first segment may be a short response head only in a flight of at least this many segments.
 HEADED_LEAST = 2
-# From here on there is no value.
+# From this proof on, a flight has no value.
 NONE = PROOFS.index("no-handshake")
 
 
 class Flights(NamedTuple):
     """The first flight of each connection.
 
-    segments, size, mss   its segments, its bytes, and the bytes that one segment is counted as
+    segments, size, mss   number of segments, number of bytes, and the segment size (bytes) that it is counted in
     proof                 index into `PROOFS`
     stamped               whether timestamps decide which segments belong to it
     first, last           its first and last row
@@ -99,10 +101,10 @@ class HandshakeFacts(NamedTuple):
 
     whole             both SYNs were captured
     cut               the capture cut off TCP options
-    rtt, rtt_server   round trip, whole and from the capture to the server (ns); 0: unknown
-    sure              the handshake and a request have the same round trip to the server, so it is the path's
-    limit, cap        bytes of the largest segment, less timestamps, that both ends or the client alone offers to take
-    floor             the client offers 536 or less: some servers then send 536 all the same
+    rtt, rtt_server   round trip: from client to server, and from the capture to the server (ns); 0: unknown
+    sure              a request confirms the handshake's round trip to the server
+    limit, cap        largest payload (bytes, less timestamps): the smaller of both MSS offers; the client's offer
+    floor             the client offers an MSS of 536 or less; some servers then still send 536
     room              the client's window (bytes); 0: unknown
     synacks           SYN-ACKs that were captured
     """
@@ -124,7 +126,7 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     rows, count = found.rows, found.total
     data = np.flatnonzero(rows.length[sent.row] > 0)
     row, of = sent.row[data], sent.of[data]
-    # A FIN takes a number, and is no byte of the flight.
+    # A FIN takes a sequence number, but it is no byte of the flight.
     start, old = sent.start[data], sent.old[data]
     end = sent.end[data] - ((rows.flags[row] & FIN) != 0)
     acked = _first_acks(found, row, of)
@@ -135,7 +137,8 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     stamped = heard & ((rows.bits[place] & STAMPED) != 0) & ticked if rows.size else heard
     by_time = rows.at[row] < ack_at[of] + (EARLY * known.rtt_server[of]).astype(np.int64)
     begin, after = edges(of, count)
-    # An echo between the two, but that of the stream's first byte, is of an ACK that was not captured.
+    # A segment whose echo is between the two stamps answers an ACK that the capture missed. The segment with the first
+    # byte of the stream answers none: its echo may raise the limit.
     limit = stamp[of]
     if len(of):
         opening = np.where(start[begin[of]] == 1, rows.tsecr[row[begin[of]]], limit)
@@ -149,10 +152,10 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     pace = np.maximum(PAUSE_SHARE * known.rtt_server, PAUSE_TIMES * highest(of, np.where(behind, 0, pause), count, 0))
     probing |= flying & ~stamped[of] & behind & (pause >= np.maximum(pace, 1)[of])
     flying &= ~probing
-    # Once anything came later, the flight is over.
+    # The first segment outside ends the flight.
     stop = np.minimum.reduceat(np.append(np.where(flying, len(of), np.arange(len(of))), len(of)), begin)[:count]
     stop = np.where(after > begin, np.minimum(stop, after), begin)
-    # A last one by itself may be a probe of a server that knows a shorter round trip than we.
+    # A lone last segment may be a tail loss probe, if the server measured a shorter round trip than we did.
     alone = (stop > begin + 1) & (pause[np.maximum(stop - 1, 0)] >= PROBE_NS) if len(of) else stop > after
     probing[stop[alone] - 1] = True
     stop = stop - alone
@@ -169,12 +172,12 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
         stopped = (stop < after) & probing[np.minimum(stop, len(of) - 1)]
         proof[stopped & (proof == PROOFS.index("ack-clocked"))] = PROOFS.index("server-paced")
     for connection in np.flatnonzero(proof == PROOFS.index("ack-clocked")).tolist():
-        if _stays(found, marks, old, int(known.rtt[connection]), connection):
+        if _never_grows(found, marks, old, int(known.rtt[connection]), connection):
             proof[connection] = PROOFS.index("no-growth")
-    # Only an ACK that let data out confirms a round trip that nothing else does.
-    heard_of = highest(of, np.where(inside & (rows.at[row] <= ack_at[of]), end, 0), count, 0)
-    unsure = ~stamped & ~known.sure & (proof != PROOFS.index("ack-clocked")) & (heard_of > 1)
-    top = np.where(unsure, heard_of, top)
+    # If nothing else confirms the round trip, only an ACK that released data does.
+    before_ack = highest(of, np.where(inside & (rows.at[row] <= ack_at[of]), end, 0), count, 0)
+    unsure = ~stamped & ~known.sure & (proof != PROOFS.index("ack-clocked")) & (before_ack > 1)
+    top = np.where(unsure, before_ack, top)
     segments = -(-np.maximum(top - 1, 0) // size.counted)
     first = row[np.minimum(begin, max(len(row) - 1, 0))] if len(row) else begin
     final = row[np.minimum(last, max(len(row) - 1, 0))] if len(row) else begin
@@ -185,8 +188,8 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
 class _Sizes(NamedTuple):
     """Segment sizes of each connection.
 
-    counted   bytes that one segment is counted as
-    full      whether all segments of the flight are that large
+    counted   the segment size (bytes) that the flight is counted in
+    full      whether all segments of the flight have that size
     merged    whether offloading merged frames
     """
 
@@ -201,31 +204,31 @@ def _sizes(known: HandshakeFacts, length: Column, of: Column, fresh: Column) -> 
     length, of   payload bytes and connection of each row with server data
     fresh        which of these rows belong to the first flight
 
-    No segment is larger than the client offers to take (`cap`), except from servers whose segments have 536 bytes even
-    if the client offers less. Any other larger frame was merged by offloading. A server that offers less than the
-    client usually sends no more than it offers itself; a flight of multiples of that size shows it.
+    No segment is larger than the client's MSS allows (`cap`). One exception: some servers send 536 bytes even if the
+    client offers less. Offloading merged every other larger frame. A server that offers a smaller MSS than the client
+    usually sends segments of its own size; the flight then consists of multiples of it.
     """
     count = len(known.cap)
     largest = highest(of, length, count, 0)
     honoured = np.bincount(of[length == known.cap[of]], minlength=count) > 0
     merged = (largest > known.cap) & (~known.floor | honoured)
     raised = (largest > known.cap) & ~merged
-    # A head that the server wrote by itself takes one segment of the window; if full ones follow it at once, no other
-    # segment of the flight is short, and the sum of bytes is the same number of segments.
+    # A response head that the server wrote separately takes one segment of the window. If only full segments follow it,
+    # counting bytes gives the same number of segments.
     others = fresh & ((np.diff(of, prepend=-1) == 0) | (np.bincount(of[fresh], minlength=count) < HEADED_LEAST)[of])
     uneven = (others & ((length % size[of] != 0) | (length <= 0)) for size in (known.limit, known.cap))
     multiples = [np.bincount(of[one], minlength=count) == 0 for one in uneven]
-    # A frame with a size between the two offers is several segments only if other frames were merged as well.
+    # A frame whose size is between the two offers counts as several segments only if other frames were merged.
     agreed = multiples[0] & ((largest <= known.limit) | merged)
     counted = np.where(agreed, known.limit, np.where(raised, largest, known.cap))
     return _Sizes(np.maximum(counted, 1), (agreed | multiples[1]) & ~raised, merged)
 
 
 def _pauses(found: Connections, row: Column, of: Column) -> Column:
-    """Return how long after the row before its sender sent each data row, by its own clock where that is shown; ns.
+    """Return the pause of the sender before each data row (ns), by the sender's timestamps where both rows have them.
 
-    After a round trip the flight had ended, though no ACK was heard: new data may be a tail loss probe (RFC 8985 7.3),
-    which goes beyond the window.
+    Data after a pause of a round trip is outside the flight: it may be a tail loss probe (RFC 8985 7.3), which the
+    window does not limit.
     """
     rows = found.rows
     pauses = np.zeros(len(row), np.int64)
@@ -239,16 +242,18 @@ def _pauses(found: Connections, row: Column, of: Column) -> Column:
 
 
 def _first_acks(found: Connections, row: Column, of: Column) -> Column:
-    """Return each connection's first client row that acknowledges server data (`row`, of connections `of`); -1: none.
+    """Return each connection's first client row that acknowledges server data; -1: none.
 
-    One that acknowledges data, or repeats an acknowledgement after data passed: it lets data out as well (RFC 3042).
+    A duplicate ACK after server data counts too, since it can release data (RFC 3042).
+
+    row, of   rows with server data, and the connection of each
     """
     flags, length = found.rows.flags, found.rows.length
     data = np.full(found.total, len(found.of), np.int64)
     data[of[::-1]] = row[::-1]
     plain = (length == 0) & ((flags & (SYN | FIN | RST)) == 0)
     later = plain & (np.arange(len(found.of)) > data[found.of])
-    # One that was overtaken by the request shows nothing: it was sent before.
+    # An ACK that the request overtook shows nothing: the client sent it before the request.
     ours = np.flatnonzero(~found.server)
     sent = running(found.seq[ours] + length[ours], found.of[ours])
     later[ours] &= found.seq[ours] >= sent
@@ -257,8 +262,10 @@ def _first_acks(found: Connections, row: Column, of: Column) -> Column:
 
 
 def _stamp_before(found: Connections, ack: Column) -> tuple[Column, Column]:
-    """Return (whether the client's clock had moved on when it sent that ACK: else its stamp distinguishes nothing; its
-    latest stamp before, or the one before the ACK's)."""
+    """Return (whether the client's latest stamp before that ACK differs from the ACK's; that latest stamp).
+
+    If both are equal, the stamps cannot tell what the ACK released. Without an earlier stamp: the ACK's, less one tick.
+    """
     rows = found.rows
     earlier = np.flatnonzero(~found.server & (np.arange(len(found.of)) < ack[found.of]) & ((rows.bits & STAMPED) != 0))
     last = np.full(found.total, -1, np.int64)
@@ -268,7 +275,7 @@ def _stamp_before(found: Connections, ack: Column) -> tuple[Column, Column]:
 
 
 class _Marks(NamedTuple):
-    """Data rows of servers (the first five, `again`), and by connection the measurements of the flight."""
+    """`row`, `of`, `start`, `end`, `again`: for each data row of servers; the others: for each connection."""
 
     row: Column
     of: Column
@@ -285,7 +292,7 @@ class _Marks(NamedTuple):
 
 
 def _proofs(found: Connections, known: HandshakeFacts, marks: _Marks) -> Column:
-    """Return which of `PROOFS` holds; the later assignments are the graver."""
+    """Return the proof of each connection (index into `PROOFS`); a later assignment overrides an earlier one."""
     rows, count = found.rows, found.total
     proof = np.full(count, PROOFS.index("ack-clocked"))
     if len(marks.row):
@@ -301,7 +308,7 @@ def _proofs(found: Connections, known: HandshakeFacts, marks: _Marks) -> Column:
         proof[more & (~prompt | (known.rtt <= 0))] = PROOFS.index("server-paced")
         proof[more & (known.rtt > 0) & (known.rtt < SHORT_PATH_NS)] = PROOFS.index("short-path")
         proof[more & _client_spoke(found, marks.row[last], marks.row[following])] = PROOFS.index("client-data")
-        # A server with a queue sends full segments: a short one was held back until the ACK, or written after it.
+        # A server with queued data sends full segments. A short one was held until the ACK (Nagle), or written later.
         short = ~marks.size.full | (more & (rows.length[marks.row[following]] < marks.size.counted))
         proof[short] = PROOFS.index("short-segment")
         finished = np.zeros(count, bool)
@@ -309,10 +316,10 @@ def _proofs(found: Connections, known: HandshakeFacts, marks: _Marks) -> Column:
         finished[marks.of[fins[fins < marks.stop[marks.of[fins]]]]] = True
         proof[finished | (~more & short)] = PROOFS.index("response-ended")
         proof[np.bincount(marks.of[marks.again], minlength=count) > 0] = PROOFS.index("repeated")
-        # A hole within the flight, or behind it: its tail may be missing.
+        # Bytes are missing in the flight, or behind it (its tail may be lost).
         proof[marks.missing | (more & (marks.start[following] > marks.top))] = PROOFS.index("lost")
         proof[(known.room > 0) & (marks.top - 1 + marks.size.counted > known.room)] = PROOFS.index("window-limited")
-    proof[(marks.stop == marks.begin) | (marks.top <= 1) | _orphans(marks)] = PROOFS.index("beginning-lost")
+    proof[(marks.stop == marks.begin) | (marks.top <= 1) | _lone_later_rows(marks)] = PROOFS.index("beginning-lost")
     proof[marks.after == marks.begin] = PROOFS.index("no-data")
     ways = [np.bincount(found.of[found.server == side], minlength=count) for side in (True, False)]
     proof[known.cut] = PROOFS.index("options-cut")
@@ -321,22 +328,22 @@ def _proofs(found: Connections, known: HandshakeFacts, marks: _Marks) -> Column:
     return proof
 
 
-def _stays(found: Connections, marks: _Marks, old: Column, rtt_ns: int, connection: int) -> bool:
+def _never_grows(found: Connections, marks: _Marks, old: Column, rtt_ns: int, connection: int) -> bool:
     """Return whether a server sends much more data but never has more in flight than at first (`JUDGED`, `GROWN`).
 
-    A congestion window grows with each acknowledgement (RFC 5681 3.1). A send buffer does not, nor do the portions of
-    a program that writes its page in pieces. A loss ends the growth, so only data before the first loss counts.
+    A congestion window grows with each acknowledgement (RFC 5681 3.1). A send buffer does not grow, nor do the pieces
+    in which a program writes its page. A loss ends the growth, so only data before the first loss counts.
     """
     part = slice(int(marks.stop[connection]), int(marks.after[connection]))
     start, end, at = marks.start[part], marks.end[part], found.rows.at[marks.row[part]]
     flight = int(marks.top[connection]) - 1
-    whole = np.ones(len(end), bool)
-    whole[1:] = start[1:] == end[:-1]
-    torn = np.flatnonzero(old[part] | ~whole)
-    upto = int(torn[0]) if len(torn) else len(end)
+    in_order = np.ones(len(end), bool)
+    in_order[1:] = start[1:] == end[:-1]
+    losses = np.flatnonzero(old[part] | ~in_order)
+    upto = int(losses[0]) if len(losses) else len(end)
     if not upto:
         return False
-    # On a bottleneck the ACKs of one flight take longer than a round trip: the unacknowledged bytes show the growth.
+    # Behind a bottleneck the ACKs of one flight take longer than a round trip. So look at unacknowledged bytes.
     if int((end[:upto] - _acknowledged(found, marks.row[part][:upto], connection)).max()) > GROWN * flight:
         return False
     following, size = int(end[upto - 1]) - int(start[0]), int(marks.size.counted[connection])
@@ -344,7 +351,7 @@ def _stays(found: Connections, marks: _Marks, old: Column, rtt_ns: int, connecti
     first = np.searchsorted(at[:upto], at[:upto] - trip, "right")
     most = int((end[:upto] - start[np.minimum(first, np.arange(upto))]).max())
     soon = int(end[int(np.searchsorted(at[:upto], at[0] + trip, "right")) - 1]) - int(start[0])
-    # Bytes that fit into one more flight come at once; more bytes come in flights that grow.
+    # A window lets out remaining bytes that fit into one flight at once, and more bytes in flights that grow.
     kept_back = soon + size < min(flight, following)
     return kept_back or (most <= GROWN * flight if following > GROWN * flight else most + size < following)
 
@@ -352,7 +359,7 @@ def _stays(found: Connections, marks: _Marks, old: Column, rtt_ns: int, connecti
 def _acknowledged(found: Connections, row: Column, connection: int) -> Column:
     """Return the client's highest ACK in the capture before each of these rows of the server.
 
-    The server knows of no more than that, wherever the capture stood, so bytes beyond it were in flight.
+    Wherever the capture stood, the server had seen no later ACK, so all bytes beyond it were in flight.
     """
     begin, end = int(found.begin[connection]), int(found.end[connection])
     ours = begin + np.flatnonzero(~found.server[begin:end])
@@ -364,9 +371,9 @@ def _acknowledged(found: Connections, row: Column, connection: int) -> Column:
 def _client_spoke(found: Connections, last: Column, following: Column) -> Column:
     """Return whether the client sent data before row `following` that the server had not acknowledged in row `last`.
 
-    The row `following` may then be the answer to this data, and not be due to an ACK.
+    The row `following` may then answer this data: no ACK need have released it.
 
-    last, following   rows of the server: the last of the first flight, and the next; one of each by connection
+    last, following   for each connection, the last row of the first flight and the server's next row
     """
     rows = found.rows
     ours = np.flatnonzero(~found.server & ((rows.flags & RST) == 0))
@@ -379,10 +386,10 @@ def _client_spoke(found: Connections, last: Column, following: Column) -> Column
     return spoke
 
 
-def _orphans(marks: _Marks) -> Column:
-    """Return whether all there is of a flight is one row that does not begin the stream.
+def _lone_later_rows(marks: _Marks) -> Column:
+    """Return whether the flight is a single row that does not begin the stream.
 
-    Its delay after the beginning is unknown, so it may have been a probe, or data that an ACK released.
+    The beginning was lost. The delay after it is unknown, so the row may be a probe, or data that an ACK released.
     """
     first = np.clip(marks.begin, 0, max(len(marks.row) - 1, 0))
     later = marks.start[first] > 1 if len(marks.row) else marks.stop < 0

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Tunnels in UDP: which packets are tunnels, and which frame each carries.
+"""Tunnels in UDP: which packets are tunnel packets, and which inner frame each carries.
 
-Question   Which UDP packets carry a frame or an IP packet, where does that begin, and of which link type is it?
-Method     A port names the tunnel (`TUNNELS`), and the packet must have its header: the fixed bits as the standard
-           says, then an Ethernet type that is known here, or an IP packet as long as the rest of the UDP packet. On
-           every other port a whole IP packet with TCP is a tunnel without a header (foo-over-UDP, GUE 1, Teredo). All
-           packets of a buffer are looked at together.
-Reads as   rows, bytes before the frame within, its link type; a count by the tunnel's name.
-Fails as   the packet stays UDP. What is encrypted (`CLOSED`) is counted by name and is no row.
+Question   Which UDP packets carry an inner frame or IP packet, where does it begin, and which link type has it?
+Method     A port names the tunnel (`TUNNELS`). The packet must have that tunnel's header with the fixed bits of the
+           standard. Behind it must come a known Ethernet type, or an IP packet as long as the rest of the UDP packet.
+           On every other port, a whole IP packet with TCP is a tunnel without a header (foo-over-UDP, GUE 1, Teredo).
+           All packets of a buffer are parsed at once.
+Reads as   rows, bytes before the inner frame, its link type; a count by the tunnel's name.
+Fails as   the packet stays UDP. An encrypted tunnel (`CLOSED`) is counted by name and gives no row.
 Differs    from tshark, which reads no VXLAN on Linux' first port (8472) and no foo-over-UDP unless told.
 Source     RFC 7348; draft-ietf-nvo3-vxlan-gpe 3; RFC 8926 3.4; 3GPP TS 29.281 5.1; draft-ietf-intarea-gue 3; RFC 2661
            3.1; MikroTik's packet sniffer (TZSP); IANA "Service Name and Transport Protocol Port Number Registry"
@@ -24,35 +24,35 @@ from configtron.fingerprint.passive.columns import Column, Frames
 from configtron.fingerprint.passive.link import BARREN, ETHER_IP, ETHERNET, RAW, TAGS, word_at
 
 PPP, ETHER_MPLS, ETHER_BRIDGED = 9, (0x8847, 0x8848), 0x6558
-# Bytes of UDP's header and of the tunnel's behind it that are looked at.
+# Length of the UDP header; bytes that are read of it and the tunnel header together.
 UDP_BYTES, LOOK = 8, 48
-# GTP's extension headers that are followed: a PDU session and a RAN container are two.
+# The most GTP extension headers that are followed; a PDU session and a RAN container are two.
 EXTENSIONS_MOST = 4
-# Types that an Ethernet frame within may have; below 0x0600 is the length of LLC, whose header has three bytes.
+# Types that an inner Ethernet frame may have. Below 0x0600 it is a length: at least the three bytes of LLC's header.
 IS_ETHER_TYPE = np.zeros(1 << 16, bool)
 IS_ETHER_TYPE[3:0x0600] = True
 IS_ETHER_TYPE[[*ETHER_IP, *BARREN, *TAGS, *ETHER_MPLS]] = True
 
-# Each takes the payload's first bytes, byte k of all packets in row k, and gives (does the header make sense, its
-# bytes, the link type of what follows).
+# What a header reader returns: whether the header is valid, its length (bytes), the link type of what follows. It takes
+# the first bytes of the payloads: row k holds byte k of all packets.
 Header = tuple[Column, Column | int, Column | int]
 
 
 def _vxlan(byte: Column) -> Header:
-    """The identifier is there (0x08); with 0x04 the next protocol is named: IPv4, IPv6, Ethernet."""
+    """Read VXLAN: flag 0x08 (an identifier) is set; with flag 0x04 byte 3 names IPv4, IPv6 or Ethernet."""
     generic = (byte[0] & 4) != 0
-    fine = ((byte[0] & 0x79) == 0x08) & (~generic | ((byte[3] >= 1) & (byte[3] <= 3)))
-    return fine, 8, np.where(generic & (byte[3] < 3), RAW, ETHERNET)
+    valid = ((byte[0] & 0x79) == 0x08) & (~generic | ((byte[3] >= 1) & (byte[3] <= 3)))
+    return valid, 8, np.where(generic & (byte[3] < 3), RAW, ETHERNET)
 
 
 def _geneve(byte: Column) -> Header:
     kind = byte[2] << 8 | byte[3]
-    fine = (byte[0] < 64) & ((byte[1] & 63) == 0) & ((kind == ETHER_BRIDGED) | np.isin(kind, ETHER_IP))
-    return fine, 8 + byte[0] * 4, np.where(kind == ETHER_BRIDGED, ETHERNET, RAW)
+    valid = (byte[0] < 64) & ((byte[1] & 63) == 0) & ((kind == ETHER_BRIDGED) | np.isin(kind, ETHER_IP))
+    return valid, 8 + byte[0] * 4, np.where(kind == ETHER_BRIDGED, ETHERNET, RAW)
 
 
 def _gtp(byte: Column) -> Header:
-    """A G-PDU of version 1; its extension headers name the type of the next in their last byte."""
+    """Read a G-PDU of GTP version 1; the last byte of each extension header is the type of the next one."""
     packet, size = np.arange(byte.shape[1]), np.where((byte[0] & 7) != 0, 12, 8)
     for _ in range(EXTENSIONS_MOST):
         place = np.minimum(size, len(byte) - 1)
@@ -61,20 +61,20 @@ def _gtp(byte: Column) -> Header:
 
 
 def _gue(byte: Column) -> Header:
-    """Variant 0 has a header, variant 1 is the IP packet itself."""
+    """Read GUE: variant 0 has a header, variant 1 is the IP packet itself."""
     bare = byte[0] >> 6 == 1
     return bare | ((byte[0] < 32) & ((byte[1] == 4) | (byte[1] == 41))), np.where(bare, 0, 4 + byte[0] * 4), RAW
 
 
 def _l2tp(byte: Column) -> Header:
-    """A data message of version 2, with or without length, sequence and offset."""
+    """Read a data message of L2TP version 2; length, sequence numbers and offset are optional."""
     size = 6 + 2 * (byte[0] >> 6 & 1) + 4 * (byte[0] >> 3 & 1)
     offset = byte[np.minimum(size + 1, len(byte) - 1), np.arange(byte.shape[1])]
     return ((byte[0] & 0xB4) == 0) & (byte[1] == 2), size + (byte[0] >> 1 & 1) * (2 + offset), PPP
 
 
 def _tzsp(byte: Column) -> Header:
-    """A packet that was received, of Ethernet, without further tags."""
+    """Read TZSP: a received Ethernet packet, without tags but the end."""
     return (byte[0] == 1) & (byte[1] == 0) & (byte[2] == 0) & (byte[3] == 1) & (byte[4] == 1), 5, ETHERNET
 
 
@@ -82,7 +82,7 @@ TUNNELS: dict[str, tuple[tuple[int, ...], Callable[[Column], Header]]] = {
     "vxlan": ((4789, 4790, 8472), _vxlan), "geneve": ((6081,), _geneve), "gtp-u": ((2152,), _gtp),
     "gue": ((6080,), _gue), "l2tp": ((1701,), _l2tp), "tzsp": ((37008,), _tzsp),
 }  # fmt: skip
-# Encrypted; the port alone tells.
+# Encrypted tunnels and protocols; the port alone identifies them.
 CLOSED = {"quic": (443,), "wireguard": (51820,), "openvpn": (1194,), "esp": (4500,)}
 BARE = "ip-in-udp"
 OPENED = (BARE, *TUNNELS)
@@ -95,12 +95,12 @@ for _name, _ports in (*((name, ports) for name, (ports, _) in TUNNELS.items()), 
 def frames_within(
     frames: Frames, at: Column, head: Column, rows: Column, counts: Counter[str]
 ) -> tuple[Column, Column, Column]:
-    """Return (rows of tunnels, bytes before the frame within, its link type).
+    """Return (rows of tunnel packets, bytes before the inner frame, its link type).
 
-    at      bytes before the IP packet; becomes -1 where the packet is encrypted
+    at      bytes before the IP packet; this function sets it to -1 where the packet is encrypted
     head    bytes before the UDP header
-    rows    of packets that are UDP
-    counts  gets the names of tunnels, and of what is encrypted
+    rows    rows of UDP packets
+    counts  packets by name of tunnel or encrypted protocol; this function adds to it
     """
     data, head = frames.data, head[rows]
     place = frames.start[rows] + head
@@ -108,25 +108,25 @@ def frames_within(
     byte = windows[place].view(np.uint8).reshape(len(rows), LOOK).T.astype(np.int64)
     source, port, length = (byte[k] << 8 | byte[k + 1] for k in (0, 2, 4))
     kind = np.where(KIND_BY_PORT[port] > 0, KIND_BY_PORT[port], KIND_BY_PORT[source])
-    fine, size, link = np.ones(len(rows), bool), np.zeros(len(rows), np.int64), np.full(len(rows), RAW)
+    valid, size, link = np.ones(len(rows), bool), np.zeros(len(rows), np.int64), np.full(len(rows), RAW)
     for number, (_, read) in enumerate(TUNNELS.values(), 1):
         mine = np.flatnonzero(kind == number)
         if len(mine):
-            fine[mine], size[mine], link[mine] = read(byte[UDP_BYTES:, mine])
+            valid[mine], size[mine], link[mine] = read(byte[UDP_BYTES:, mine])
     size += UDP_BYTES
     inner = np.minimum(place + size, len(data) - LOOK)
-    exact, tcp = _ip_of(data, inner, length - size)
-    ether = (link != ETHERNET) | IS_ETHER_TYPE[word_at(data, inner + 12)]
-    fine &= ether & ((link != RAW) | exact) & ((kind > 0) | tcp) & (kind <= len(TUNNELS))
+    exact, tcp = _match_ip(data, inner, length - size)
+    known_type = (link != ETHERNET) | IS_ETHER_TYPE[word_at(data, inner + 12)]
+    valid &= known_type & ((link != RAW) | exact) & ((kind > 0) | tcp) & (kind <= len(TUNNELS))
     closed = kind > len(TUNNELS)
     at[rows[closed]] = -1
-    for number, many in enumerate(np.bincount(kind[fine | closed]).tolist()):
-        counts[NAMES[number]] += many
-    return rows[fine], (head + size)[fine], link[fine]
+    for number, packets in enumerate(np.bincount(kind[valid | closed]).tolist()):
+        counts[NAMES[number]] += packets
+    return rows[valid], (head + size)[valid], link[valid]
 
 
-def _ip_of(data: Column, at: Column, size: Column) -> tuple[Column, Column]:
-    """Return whether an IP packet of exactly that size begins there, and whether it names TCP as its payload."""
+def _match_ip(data: Column, at: Column, size: Column) -> tuple[Column, Column]:
+    """Return (whether an IP packet of exactly `size` bytes begins at `at`, whether its next protocol is TCP)."""
     four, six = (data[at] >> 4 == 4) & ((data[at] & 15) >= 5), data[at] >> 4 == 6
     exact = (four & (word_at(data, at + 2) == size)) | (six & (word_at(data, at + 4).astype(np.int64) + 40 == size))
     return exact, data[at + np.where(four, 9, 6)] == 6

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""What new connections of clients have, whatever the rules say: read from live sockets, nothing sent, nothing written.
+"""Settings that clients' new connections really have, compared with the rules; sends nothing, writes nothing.
 
 Question   The rules read back as written; does a client get them?
-Method     inet_diag lists accepted connections of the place with congestion control and window. The longest prefix of
-           the rules says what each was to get. Only connections that were accepted after the rules came into force
-           count. The kernel keeps no time of a connection, but numbers its sockets: `newest_sockets` notes the last
-           number of each processor once all is in force.
+Method     inet_diag lists the accepted connections of a place with their congestion control and window. The longest
+           matching prefix of the rules says what each should have. Only connections that were accepted after the
+           rules came into force count. The kernel records no time for a connection, but it numbers sockets (inodes).
+           Once the rules are in force, `newest_sockets` notes the newest number of each processor.
 Stop when  `MOST` connections of each prefix were compared.
-Reads as   A prefix of which no connection has a setting is a difference: its clients do not get the rule. Where some
-           have it, programs set the others (TCP_CONGESTION): each is named, and is none.
-Fails as   Not seen: connections from before, one that an accept(2) waited for (its number was taken by then), settings
-           that inet_diag does not show, initcwnd once data were sent, and all while the kernel draws. A connection that
-           waited to be accepted while the rules came into force counts as one from after.
+Reads as   If no connection of a prefix has a setting, that is a difference: its clients do not get the rule. If
+           some have it, a program changed the others (TCP_CONGESTION): each is listed, but is no difference.
+Fails as   Not seen: older connections; a new one for which accept(2) was already waiting, since its number is older;
+           settings that inet_diag does not show; initcwnd after the first data; all connections while the kernel
+           draws profiles at random. A connection that was established before the rules and accepted after them counts.
 Source     sock_diag(7); fs/inode.c (get_next_ino: a processor takes numbers by the `BATCH`), net/socket.c (sock_alloc)
 """
 
@@ -34,13 +34,13 @@ from configtron.tune.drivers.open_connections import PrefixLookup, draws
 from configtron.tune.drivers.pidfd_options import OpenClient, open_clients
 from configtron.tune.drivers.socket_options import CONTROL
 
-# Of a prefix; more of them would show the same.
+# Connections of one prefix that are compared; more would show the same.
 MOST = 20
 # LAST_INO_BATCH.
 BATCH = 1024
-# The numbers have 32 bits and begin anew.
+# Inode numbers have 32 bits and wrap around.
 _BATCHES = 2**32 // BATCH
-# Of struct tcp_info (linux/tcp.h): window, segments sent again, segments sent with data.
+# Of struct tcp_info (linux/tcp.h): congestion window, retransmitted segments, data segments sent.
 _WINDOW = struct.Struct("=80xI16xI52xI")
 UNSEEN = "no connection of a client of these rules to look at"
 DRAWN = "the kernel draws clients' profiles; no connection was looked at"
@@ -50,8 +50,8 @@ WHY = "another program set it, or the rule did not reach it"
 def newest_sockets() -> Sequence[int]:
     """Return the number (inode) of a new socket on each processor.
 
-    Where a process may not choose its processor, of one that begins a batch: then newer sockets that come from an
-    earlier batch count as older.
+    If the process may not choose its processor: only the number of one socket that begins a batch. Newer sockets from
+    earlier batches of other processors then count as older.
     """
     with suppress(OSError):
         allowed = os.sched_getaffinity(0)
@@ -81,7 +81,7 @@ def is_newer(inode: int, newest: Sequence[int]) -> bool:
 
 
 def witness(driver: Driver, rules: Rules, newest: Sequence[int]) -> Answers:
-    """Return what connections show that are newer than these sockets: how clients' settings differ from the rules."""
+    """Return how the settings of connections that are newer than these sockets differ from the rules."""
     try:
         if draws(driver):
             return Answers(note=DRAWN)
@@ -97,7 +97,7 @@ def witness(driver: Driver, rules: Rules, newest: Sequence[int]) -> Answers:
             known.append((one, profile))
     broken, programs = list[Difference](), list[str]()
     for sample in clients.values():
-        shown = [each for one, profile in sample for each in _shown(driver.name, one, profile)]
+        shown = [each for one, profile in sample for each in _compared(driver.name, one, profile)]
         reached = {each.knob for each in shown if each.applied == each.found}
         for each in (each for each in shown if each.applied != each.found):
             if each.knob in reached:
@@ -109,8 +109,8 @@ def witness(driver: Driver, rules: Rules, newest: Sequence[int]) -> Answers:
     return Answers(0, 0, tuple(broken), tuple(programs), looked_at, "" if clients else UNSEEN)
 
 
-def _shown(driver: str, one: OpenClient, profile: Profile) -> Iterator[Difference]:
-    """Yield of each setting that a connection shows: what the profile says, and what is there."""
+def _compared(driver: str, one: OpenClient, profile: Profile) -> Iterator[Difference]:
+    """Yield the profile's value and the connection's value of each setting that the connection shows."""
     wanted = dict(profile.settings)
     host = f"[{one.address}]" if one.address.version == 6 else one.address
     scope = f"{host}:{one.client_port} to port {one.port}"
@@ -121,6 +121,6 @@ def _shown(driver: str, one: OpenClient, profile: Profile) -> Iterator[Differenc
     clamp = wanted.get("cwnd_clamp")
     if clamp is None and "initcwnd" in wanted and not repeated and not sent:
         yield Difference(scope, "initcwnd", str(wanted["initcwnd"]), str(window))
-    # A smaller window shows nothing; by `route` a client's first connection has none.
+    # A window below the clamp shows nothing. With `route`, a client's first connection has no clamp yet.
     if clamp is not None and driver != "route" and window > int(str(clamp)):
         yield Difference(scope, "cwnd_clamp", str(clamp), str(window))

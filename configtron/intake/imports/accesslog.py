@@ -2,22 +2,23 @@
 """Access logs of web servers and proxies, as text or JSON: one line, one answered request.
 
 Question   Which client requested which page, when, for how long, and from which referring page?
-Method     A format of text is a row of named parts (`FORMS`): the combined format (with or without a virtual host
-           before it, lighttpd's beside the address), HAProxy's HTTP log, Envoy's default. After the combined format
-           come KEY=VALUE in any order, quoted words, or one bare number, the time that the request took. An object of
-           JSON is read by the names of its keys (`FIELDS`, `DURATIONS`), also nested; KEY=VALUE by the same table.
-           A time is in the unit of its key's name or its own ("12ms"), or its program's (`PROGRAMS`); a bare number
-           or a `request_time` with a point is nginx's, seconds. Any other number needs a stated unit (`STATED`).
-           Of several bare numbers none is taken: one may be a size or a count, unless it alone has its unit.
-           A date is the request's begin or end by its key or its program; in brackets nginx writes the end, Apache
-           the begin. Epochs have the unit that their size shows (`outcome_formats.EPOCHS`).
-           The client is the first public address of the address field; where that holds none, the first public one
-           of X-Forwarded-For, whose first is taken where none is public. A request in absolute form names its site.
-           Dropped: bytes, protocol, upstream, since the time to the answer's end has them in it; other headers.
-           What the logger of a container or a system put before a line (`LOGGER`), or around it, is left off.
-Reads as   a `Hit`: begin and end in seconds since the epoch. `fine`: both are known to a millisecond, not to a second.
-Fails as   a counted reason for a line that is good and no load (no request in it, aborted, for which nobody waited:
-           Sec-Purpose); `BadInput` for a line of no such format, with the part at which it differs.
+Method     `FORMS` describes a text format as a sequence of named parts: the combined format (a virtual host may stand
+           before the address, in lighttpd's after it), HAProxy's HTTP log, Envoy's default. After the combined format
+           may come KEY=VALUE pairs in any order, quoted words, or one bare number: the duration of the request.
+           In JSON the names of the keys, also nested ones, say what a value is (`FIELDS`, `DURATIONS`); in KEY=VALUE
+           pairs, too. The unit of a duration is in its key, in its value ("12ms"), or known from the program
+           (`PROGRAMS`). A bare number, or a `request_time`, with a decimal point is nginx's, in seconds. For any other
+           number the user must state the unit (`STATED`). Of several bare numbers none is taken, since one may be a
+           size or a count; if just one has a unit, that one is the duration.
+           The key or the program says whether a date is the begin or the end of the request. Of a date in brackets:
+           nginx writes the end, Apache the begin. An epoch's magnitude shows its unit (`outcome_formats.EPOCHS`).
+           The client is the first public address of the address field, else of X-Forwarded-For; if none is public,
+           the first of X-Forwarded-For. A request in absolute form names its site.
+           Dropped: bytes, protocol and upstream, since the duration includes their effects; other headers.
+           A prefix or a wrapper by the logger of a container or a system (`LOGGER`, `WRAPPED`) is removed.
+Reads as   a `Hit`: begin and end in seconds since the epoch. `fine`: both are exact to a millisecond, else to a second.
+Fails as   a counted reason for a valid line that is no load (no request, aborted, or prefetched: Sec-Purpose);
+           `BadInput` for a line of another format, with the first part that differs.
 Differs    from `fingerprint/device.py`, which reads the same lines for the User-Agent alone.
 Source     nginx ngx_http_log_module; Apache mod_log_config; HAProxy configuration manual 8.2.3, 8.4; Envoy access
            logging (default format); Traefik access logs (JSON fields); Caddy's log directive; RFC 9112 3.2 (targets)
@@ -61,11 +62,11 @@ FORMS = {
         ("request number, authority and upstream in quotes", r'"[^" ]*" "(?P<host>[^" ]*)" "[^" ]*"'),
     ),
 }  # fmt: skip
-# The headers that HAProxy may have captured; the last is not needed.
+# The request headers that HAProxy captures, in this order; the last is optional.
 CAPTURED = ("host", "referer", "agent", "forwarded")
 NAMED = {"combined": "an access log (combined format)", "haproxy": "HAProxy's HTTP log", "envoy": "Envoy's log"}
 LINES = {form: re.compile("".join(part for _, part in parts)) for form, parts in FORMS.items()}
-# What a line shows, and the keys by which logs of JSON or KEY=VALUE name it, in lower case; the first that is there.
+# Field -> its keys in JSON or KEY=VALUE, in lower case; of several keys in a line the first of the row counts.
 FIELDS = {field: names.split() for field, names in {
     "address": "client_ip remote_ip clienthost clientaddr remote_addr client_addr clientip remote_address"
                " downstream_remote_address remote_host remote client ip",
@@ -81,40 +82,41 @@ FIELDS = {field: names.split() for field, names in {
     **{name: name for name in ("tcpinfo_rtt", "tcpinfo_rttvar", "profile", "propensity")},
 }.items()}  # fmt: skip
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-# A unit that is none: seconds for a number with a point, as nginx and Caddy write them; and none at all.
+# In place of a unit: seconds if the number has a decimal point, as nginx and Caddy write them; an unknown unit.
 POINT, UNKNOWN = 0.0, -1.0
 STEMS = "request duration request_time response_time time_taken latency elapsed took".split()
-# Keys of how long a request took -> unit, seconds.
+# Key of a request's duration -> its unit in seconds.
 DURATIONS = {f"{stem}_{unit}": scale for stem in STEMS for unit, scale in UNITS.items()} | {
     **dict.fromkeys(("request_time", "rt"), POINT), **dict.fromkeys(STEMS[1:2] + STEMS[3:], UNKNOWN)}  # fmt: skip
 NAMES = dict.fromkeys(DURATIONS, "took") | {name: field for field, names in FIELDS.items() for name in names}
 RANKS = {name: -at for at, name in enumerate(NAMES)}
-# A key and how its value begins, by which a program's objects are known; the unit of its duration; its date's field.
+# Per program: a key that identifies its objects, the beginning of that key's value, the unit of `duration` in seconds,
+# the field of its date, the key of its date.
 PROGRAMS = (("startutc", "", 1e-9, "begin", "startutc"), ("response_flags", "", 1e-3, "begin", "start_time"),
             ("logger", "http.log.access", POINT, "end", "ts"))  # fmt: skip
-# Kinds that state the unit of a number that shows none.
+# Kinds with which the user states the unit of bare numbers -> that unit in seconds.
 STATED = {"nginx": 1.0, "apache-us": 1e-6, "apache-ms": 1e-3, "apache-s": 1.0} | {
     f"json-{name}": scale for name, scale in UNITS.items()}  # fmt: skip
-# Texts that stand for no value; the port behind an address; the beginning of a target in absolute form.
+# Texts that mean "no value"; the port after an address; the beginning of a request target in absolute form.
 NONE, PORT, ABSOLUTE = ("", "-"), r":\d+", re.compile("[a-z]+://", re.IGNORECASE)
-# What stands before a line by Kubernetes (CRI), syslog (RFC 3164, 5424), journalctl or docker compose; and around one.
+# Prefixes of Kubernetes (CRI), syslog (RFC 3164, 5424), journalctl and docker compose; objects of JSON around a line.
 LOGGER = re.compile(
     r"(?:<\d+>)?(?:1? ?\d{4}-\S+T\S+|\w{3} [ \d]\d [\d:]{8}) "
     r"(?:std(?:out|err) [FP] |(?:\S+ )?[^\s:]+: |\S+ \S+ \S+ \S+ (?:-|\[[^\]]*\]) )|\S+ +\| "
 )
 WRAPPED = re.compile(r'\{.*?"(log|MESSAGE|message|line|textPayload)" ?: ?"')
-# Apache writes a byte that is no ASCII as \xHH, into JSON too.
+# Apache writes a byte that is not ASCII as \xHH, even in JSON.
 HEXADECIMAL = re.compile(r"(?<!\\)((?:\\\\)*)\\x")
 TOOK = re.compile(r"([-+]?)(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)(ns|us|ms|s)?")
 WORD = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*")+')
 TIME = re.compile(r"(\d\d)/(\w{3})/(\d{4}):(\d\d):(\d\d):(\d\d)(?:\.(\d{3}))?(?: ([+-])(\d\d)(\d\d))?$")
 MONTHS = {name: at for at, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
-# Networks of no visitor from the internet: RFC 1918, 4193, 6598, loopback and link-local.
+# Networks that no visitor from the internet has: RFC 1918, 4193, 6598, loopback and link-local.
 NETWORKS = "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 fc00::/7 fe80::/10 ::1"
 INSIDE = [ip_network(text) for text in NETWORKS.split()]
-# Clients, hosts and times that are remembered: servers log the same few again and again.
+# Cache sizes for clients and hosts, and for dates: servers log the same few again and again.
 REMEMBERED, DATES = 50_000, 1000
-# Characters of a line that a complaint shows.
+# Characters of a line that an error message shows.
 SHOWN = 40
 
 
@@ -135,8 +137,8 @@ class Hit(NamedTuple):
 
 
 class Parser:
-    """Lines to hits. `kind`: of the lines; `offset_s`: of local time without a zone; `epoch_ns`: of a date as ISO
-    8601."""
+    """Turns lines of one `kind` into hits. `offset_s`: the UTC offset of a local time without a zone; `epoch_ns`: the
+    epoch of an ISO 8601 date."""
 
     def __init__(self, kind: str, offset_s: Callable[[int], float], epoch_ns: Callable[[str], int]) -> None:
         self._form, self._apache = form_of(kind), kind.startswith("apache")
@@ -144,10 +146,10 @@ class Parser:
         self._dated, self._fine = lru_cache(DATES)(self._read), False
 
     def hit(self, line: str, *, timed: bool = True) -> Hit | str:
-        """Return the request of a line, or why it is none; where not `timed`, it may lack a duration. Errors:
-        `BadInput`."""
+        """Return the request of a line, or the reason why it has none; if not `timed`, the duration may be missing.
+        Errors: `BadInput`."""
         line = unwrapped(line)
-        given, took, unit = _object(line) if self._form == "json" else _text(self._form, line)
+        given, took, unit = _parse_object(line) if self._form == "json" else _parse_text(self._form, line)
         request = given.get("request", "")
         words = request.split(" ") if " " in request else [given.get("method", ""), given.get("path", request)]
         if not 2 <= len(words) <= 3 or not all(words):
@@ -163,14 +165,14 @@ class Parser:
         begin, end = given.get("begin"), given.get("end")
         dated_s, fine = self._instant(begin or end or given.get("time", ""))
         begins = begin or not end and (self._apache or unit > 0 or took.endswith("s"))
-        # of milliseconds in JSON that was written anew, one in a thousand is a whole second
+        # some programs rewrite JSON and drop ".000": after one date with milliseconds, whole seconds are exact too
         self._fine = self._form == "json" and (self._fine or fine)
         begin_s, end_s = (dated_s, dated_s + seconds) if begins else (dated_s - seconds, dated_s)
         return Hit(address, given.get("agent", ""), host, words[0], path, given.get("referer", ""), int(status),
                    begin_s, end_s, bool(begin or end) and (fine or self._fine), given)  # fmt: skip
 
     def _seconds(self, took: str, unit: float) -> tuple[str, float]:
-        """Return a sign, and how long a request took. Errors: `BadInput`."""
+        """Return the sign and the absolute value (s) of a duration. Errors: `BadInput`."""
         found = TOOK.fullmatch(took.replace("µ", "u"))
         if found is None:
             why = f"{took[:60]!r} is no time that a request took"
@@ -181,9 +183,9 @@ class Parser:
                 why = f"several numbers without names ({took[:60]}); write request_time=$request_time"
             raise BadInput(why)
         sign, number, own = found.groups()
-        # programs that write JSON anew write 0.000 as 0
-        pointed = unit == POINT and ("." in number or (number == "0" and self._form == "json"))
-        scale = UNITS[own] if own else unit if unit > 0 else 1.0 if pointed else self._stated
+        # programs that rewrite JSON turn 0.000 into 0
+        in_seconds = unit == POINT and ("." in number or (number == "0" and self._form == "json"))
+        scale = UNITS[own] if own else unit if unit > 0 else 1.0 if in_seconds else self._stated
         if scale == UNKNOWN:
             units = "microseconds (--from apache-us), milliseconds (apache-ms), seconds (apache-s), or nginx's (nginx)?"
             json_units = "in which unit? --from json-s, -ms, -us, -ns"
@@ -191,7 +193,7 @@ class Parser:
         return sign, float(number) * scale
 
     def _instant(self, text: str) -> tuple[float, bool]:
-        """Return a date as seconds since the epoch, and whether it has parts of them. Errors: `BadInput`."""
+        """Return a date (s since the epoch), and whether it has fractions of a second. Errors: `BadInput`."""
         if not text.replace(".", "", 1).isdigit():
             return self._dated(text)
         number = float(text)
@@ -227,11 +229,11 @@ def unwrapped(line: str) -> str:
 
 
 def difference(form: str, line: str) -> str:
-    """Return where a line differs from a format; "" if it is of it."""
+    """Return where a line differs from a format; "" if it matches."""
     line = unwrapped(line)
     if form == "json":
         try:
-            _object(line)
+            _parse_object(line)
         except BadInput as error:
             return str(error)
         return ""
@@ -241,9 +243,8 @@ def difference(form: str, line: str) -> str:
     return "" if count == len(parts) else f"{parts[count][0]} is expected at character {end + 1}"
 
 
-def _text(form: str, line: str) -> tuple[dict[str, str], str, float]:
-    """Return what a line of text shows, by the names of `FIELDS`, and how long it took in which unit. Errors:
-    `BadInput`."""
+def _parse_text(form: str, line: str) -> tuple[dict[str, str], str, float]:
+    """Return (values by the fields of `FIELDS`, duration as text, its unit) of a line of text. Errors: `BadInput`."""
     found = LINES[form].match(line)
     if found is None:
         raise BadInput(f"no line of {NAMED[form]}: {difference(form, line)}")
@@ -258,24 +259,24 @@ def _text(form: str, line: str) -> tuple[dict[str, str], str, float]:
     rest = given.pop("rest", "")
     words = WORD.findall(rest) if '"' in rest else rest.split()
     pairs = (word.partition("=") for word in words)
-    more, took, unit = _named({key.lower(): text.strip('"') for key, equals, text in pairs if equals})
-    # what has a port may be an upstream
+    more, took, unit = _by_field({key.lower(): text.strip('"') for key, equals, text in pairs if equals})
+    # an address with a port may be an upstream's, so it is not X-Forwarded-For
     quoted = (word.strip('"') for word in reversed(words) if word[0] == '"' and addresses(word.strip('"')))
     given = {"forwarded": next(quoted, ""), **more, **given}
     bare = list(filter(TOOK.fullmatch, words))
     return given, took or " ".join([word for word in bare if word[-1] == "s"] or bare), unit if took else POINT
 
 
-def _object(line: str) -> tuple[dict[str, str], str, float]:
-    """Return the same of an object of JSON. Errors: `BadInput`."""
+def _parse_object(line: str) -> tuple[dict[str, str], str, float]:
+    """Return (values by the fields of `FIELDS`, duration as text, its unit) of a JSON object. Errors: `BadInput`."""
     try:
         form = json.loads(HEXADECIMAL.sub(r"\1\\u00", line), parse_float=str, parse_int=str)
-        flat = dict(_flat("", form)) if isinstance(form, dict) else None
+        flat = dict(_flattened("", form)) if isinstance(form, dict) else None
     except (ValueError, RecursionError) as error:
         raise BadInput("not JSON") from error
     if flat is None:
         raise BadInput("not an object")
-    given, took, unit = _named(flat)
+    given, took, unit = _by_field(flat)
     for names in ("status",), ("address", "forwarded"), ("request", "path"), ("begin", "end", "time"):
         if not any(NAMES.get(key) in names for key in flat):
             raise BadInput(f"it has no {names[0]} under a known name ({', '.join(FIELDS[names[0]])})")
@@ -285,20 +286,20 @@ def _object(line: str) -> tuple[dict[str, str], str, float]:
     return given, took, unit
 
 
-def _flat(parent: str, form: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the keys of nested objects, those of headers as nginx names them, with their first values."""
+def _flattened(parent: str, form: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield (key, value) of an object and those nested in it: headers as nginx names them, of a list the first item."""
     for key, value in form.items():
         name = key.lower().replace("-", "_")
         if isinstance(value, dict):
-            yield from _flat(name, value)
+            yield from _flattened(name, value)
         elif value is not None:
             above = "http_" if parent == "headers" else "" if parent in ("", "request") else f"{parent}_"
             yield f"{above}{name}", str(value[0] if isinstance(value, list) and value else value)
 
 
-def _named(flat: Mapping[str, str]) -> tuple[dict[str, str], str, float]:
-    """Return what keys show, by the names of `FIELDS` (of keys of one field, the first in its row), how long it took,
-    and in which unit."""
+def _by_field(flat: Mapping[str, str]) -> tuple[dict[str, str], str, float]:
+    """Return (values by the fields of `FIELDS`, duration as text, its unit); of several keys of a field, the first in
+    its row counts."""
     names = sorted(flat.keys() & NAMES.keys(), key=RANKS.__getitem__)
     keys = {NAMES[name]: name for name in names if flat[name] not in NONE}
     took = keys.pop("took", "")
@@ -306,37 +307,36 @@ def _named(flat: Mapping[str, str]) -> tuple[dict[str, str], str, float]:
 
 
 def addresses(text: str, port: str = "") -> list[str]:
-    """Return the addresses of a list, as text without variants; `port`: what may follow one."""
+    """Return the IP addresses of a comma-separated list in canonical form; `port`: pattern that may follow one."""
     words = (re.sub(rf"(?<=[]\d]){port}$", "", word.strip()).strip("[]") for word in text.split(","))
     return [found for word in words if (found := plain_text(word))]
 
 
 @lru_cache(REMEMBERED)
 def inside(address: str) -> bool:
-    """Return whether no visitor from the internet has an address."""
+    """Return whether an address is in `INSIDE`: no visitor from the internet has it."""
     return any(ip_address(address) in network for network in INSIDE)
 
 
 @lru_cache(REMEMBERED)
 def client_of(text: str, forwarded: str) -> tuple[str, str]:
-    """Return the client, and the host beside it, of what stands before the date, and X-Forwarded-For. Errors:
-    `BadInput`."""
+    """Return (client, virtual host beside it) from the address field and X-Forwarded-For. Errors: `BadInput`."""
     first, second, *_ = *re.sub(", +", ",", text).split(" "), ""
     remote, host = addresses(first, PORT if "," in first else ""), second
     if not remote and "," not in first:
         remote, host = addresses(second), first
     if not remote:
         remote, host = addresses(first, PORT), second
-    also = addresses(forwarded, PORT)
-    public = (address for address in remote + also if not inside(address))
-    client = next(public, "") or next(iter(also or remote), "")
+    listed = addresses(forwarded, PORT)
+    public = (address for address in remote + listed if not inside(address))
+    client = next(public, "") or next(iter(listed or remote), "")
     if not client:
         raise BadInput(f"no address of a client: {text[:SHOWN]!r}")
     return client, "" if host == "-" else host
 
 
 def _target(method: str, target: str, host: str) -> tuple[str, str]:
-    """Return the name of the host, without a port, and the path that a request asks for. Errors: `BadInput`."""
+    """Return the host name without its port, and the path, of a request target. Errors: `BadInput`."""
     authority, path = (target, "") if method == "CONNECT" else (host, target)
     if ABSOLUTE.match(target):
         authority, slash, path = target.partition("://")[2].partition("/")

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Browsers' reports of their own page loads: boomerang's beacons, web-vitals, HTTP archives.
 
-Question   How long did the visitor wait, by the visitor's own browser?
-Method     A beacon is looked for in the whole line: an object, lists of them, and texts that are JSON, a form or a
-           request's query, in any field (`found`); the fields around it are the server's, who alone says which
-           configuration the client had: no visitor names its own arm.
-           boomerang: `t_done`; beacons of single requests (http.initiator), of pages that were left (rt.quit, rt.abld)
-           or without `t_done` are none. web-vitals: the metric asked for, the last value of each id; only of pages that
-           came from a network (navigationType navigate or reload). HAR: onLoad of each page whose document, its first
-           entry after redirects, a server answered by 200 or 304 over the network.
-Reads as   the fields of an outcome, as JSON Lines of outcomes have them; dates are when the load ended. Dropped: of an
-           archive all entries but documents', and sizes, since onLoad is the whole page's.
-Fails as   None and a counted reason; `BadInput` for a line that is no such beacon.
-Differs    from access logs: connecting and the last answer's way are in it.
+Question   How long did the visitor wait, as the visitor's own browser measured it?
+Method     `found` looks for beacons in the whole line: in objects, in lists, and in texts of any field that are JSON, a
+           form or a request's query. The server wrote the fields around a beacon. Only they can name the profile that
+           the client had: a visitor's own word for it is ignored.
+           boomerang: `t_done`; not from beacons of single requests (http.initiator), of pages that the visitor left
+           early (rt.abld), or without `t_done`. web-vitals: the chosen metric, the last value of each id, and only of
+           pages that came over the network (navigationType navigate or reload). HAR: onLoad of each page whose
+           document (the first entry after redirects) a server answered over the network with 200 or 304.
+Reads as   the fields of an outcome, as in JSON Lines of outcomes; the date is the end of the load. Dropped: entries of
+           an archive other than documents, and sizes, since onLoad covers the whole page.
+Fails as   no outcome and a counted reason; `BadInput` for a line that is no such beacon.
+Differs    from access logs: the time includes the connection setup and the way of the last bytes to the client.
 Source     boomerang, RT and BW plugins (t_done, u, rt.end, bw in bytes per second, lat); web-vitals Metric interface
            (an id has the page's clock in ms); HTTP Archive format 1.2 (pageTimings), and the fields with "_" of
            Chromium, Firefox, Safari and chrome-har
@@ -35,32 +35,32 @@ from configtron.model.errors import BadInput
 
 Form = dict[str, Any]
 Mark = Callable[[Mapping[str, Any]], bool]
-# Names under which senders put fields that beacons themselves lack.
+# Keys of fields that a beacon itself lacks and its server adds; the first that is there counts.
 CLIENT = ("address", "ip", "client", "remote_addr", "client_ip", "remote_ip")
 AGENT = ("user_agent", "userAgent", "ua", "http_user_agent")
 PAGE = ("u", "url", "page", "href", "location", "http_referer", "referer")
 DATE = ("measured_at", "rt.end", "timestamp", "time", "ts", "date", "received_at", "msec", "time_iso8601", "@timestamp")
-# What only the server says, in fields around a beacon; and the mark of a beacon that said it, too.
+# Fields that only the server may name, around a beacon; the mark of a beacon that named one itself.
 ARM, UNTOLD = ("profile", "propensity"), "untold"
 IDENTITY = ("id", "page_id", "pageId")
-# web-vitals' names of times -> metric; CLS is none.
+# web-vitals' name of a metric -> ours; CLS is missing, since it is no time.
 VITALS = {"LCP": "lcp", "FCP": "fcp", "TTFB": "ttfb", "INP": "inp"}
-# Of these a page came from a network; bfcache, prerender and restore did not.
+# Navigation types of a page that came over the network; those of bfcache, prerender and restore did not.
 NAVIGATIONS = ("navigate", "reload", "")
-# Beacons of web-vitals that may still be followed by a newer value of their id; and pages of boomerang's.
+# The most web-vitals beacons that wait for a newer value of their id; the fewest boomerang pages that are remembered.
 WAITING = 20_000
 # Names of web-vitals' metrics; and its ids, which begin with the page's clock.
 NAMES, CLOCK = {*VITALS, "CLS", "FID"}, re.compile(r"v\d+-(\d{13})-\d+")
-# boomerang's name of a load over the network in a single-page application; its other initiators are none.
+# boomerang's initiator of a page load over the network in a single-page application; other initiators mean no page.
 SPA_LOAD = "spa_hard"
-# What boomerang's plugin BW measured -> the feature, and its units in one of the field.
+# boomerang's field of its plugin BW -> our feature, and the feature's units in one unit of the field.
 PLUGIN = (("bw", "bandwidth_kbps", 8e-3), ("lat", "rtt_ms", 1.0))
-# Fields of boomerang that show a load for which nobody waited, or that no network brought.
+# boomerang's field -> its values for a load that nobody waited for, or that did not come over the network.
 UNWAITED = {"vis.st": ("hidden", "prerender"), "nt_nav_type": ("2",)}
-# Containers around a beacon: a log's line, its request, that one's body, a form in it, a list, an object.
+# The most containers around a beacon: the log line, the request in it, its body, a form in that, a list, an object.
 NESTED = 6
 REDIRECTS = (301, 302, 303, 307, 308)
-# Fields of an entry of an archive, of its answer or its cache, that show that no network brought it.
+# Fields of an archive's entry, its response or its cache that show that the answer did not come over the network.
 STORED = {
     "beforeRequest",
     "fromCache",
@@ -71,7 +71,7 @@ STORED = {
     "servedFromCache",
     "wasFulfilled",
 }
-# Results of a run of WebPageTest that loaded its page; the last: with a failed object.
+# WebPageTest's result codes of a run that loaded its page; in the last, one object failed.
 LOADED = (None, 0, 200, 99999)  # fmt: skip
 
 
@@ -85,23 +85,23 @@ def is_vital(given: Mapping[str, Any]) -> bool:
     return "value" in given and str(given.get("name")) in NAMES
 
 
-# Whether an object is a beacon of a kind, by its fields.
+# Kind -> the test whether an object is a beacon of that kind.
 MARKS: Mapping[str, Mark] = {"boomerang": is_boomerang, "web-vitals": is_vital}
 
 
 def header(line: str) -> list[str]:
-    """Return the words of a line as a CSV's header has them; none of JSON, a form or a query."""
+    """Return the column names of a line if it may be a CSV header; none if it is JSON, a form or a query."""
     return [] if set("={[") & set(line) else [word.strip().strip('"') for word in line.split(",")]
 
 
 def found(line: Any, is_beacon: Mark, around: Form | None = None, depth: int = NESTED, *, body: bool = False
           ) -> Iterator[Form]:  # fmt: skip
-    """Yield the beacons in a line, or in a field of it, with the fields around them; body: a visitor wrote it, as all
-    that a field has as text."""
+    """Yield the beacons in a line, or in a field of it, each with the fields around it. `body`: the visitor wrote this
+    part; that holds for every text in a field."""
     body = body or (around is not None and isinstance(line, str))
     around, given = around or {}, opened(line) if isinstance(line, str) else line
     if isinstance(given, dict) and is_beacon(given):
-        yield {**around, **_told(given, around)}
+        yield {**around, **_visitor_fields(given, around)}
     elif isinstance(given, dict | list) and depth:
         inside = list(given.values() if isinstance(given, dict) else given)
         if isinstance(given, dict):
@@ -109,20 +109,20 @@ def found(line: Any, is_beacon: Mark, around: Form | None = None, depth: int = N
             beside = [one for one in plain if isinstance(one, dict) and not is_beacon(one)]
             pairs = (pair for part in (*beside, given) for pair in part.items())
             fields = {key: one for key, one in pairs if key in ARM or isinstance(one, str | int | float)}
-            around = {**around, **(fields if word(fields, CLIENT) and not body else _told(fields, around))}
+            around = {**around, **(fields if word(fields, CLIENT) and not body else _visitor_fields(fields, around))}
         for one in inside:
             yield from found(one, is_beacon, around, depth - 1, body=body)
 
 
-def _told(fields: Mapping[str, Any], around: Form) -> Form:
-    """Return what a visitor may say: all but its configuration, and its address where the server knows that."""
+def _visitor_fields(fields: Mapping[str, Any], around: Form) -> Form:
+    """Return the fields that a visitor may name: not its profile, nor its address if the server named that."""
     hidden = {*ARM, *(CLIENT if word(around, CLIENT) else ())}
     mark = {UNTOLD: True} if fields.keys() & ARM else {}
     return {key: one for key, one in fields.items() if key not in hidden} | mark
 
 
 def opened(text: str) -> Any:
-    """Return what a text holds: JSON, or a form or a query by its names; None for neither."""
+    """Return the value of a text of JSON, or the fields of a form or a query; None if JSON is broken."""
     text = text.strip().removeprefix("data=")
     text = text if "=" in text or text[:1] in "{[" else unquote_plus(text)
     if text[:1] in ("{", "["):
@@ -135,7 +135,7 @@ def opened(text: str) -> Any:
 
 
 class Boomerang:
-    """boomerang's beacons of page loads; each page once, by its first: it is sent again when the visitor leaves."""
+    """boomerang's beacons of page loads; of each page the first: boomerang sends another when the visitor leaves."""
 
     def __init__(self, _: str, left: Counter[str]) -> None:
         self._left, self._pages = left, RecentNames(2 * WAITING)
@@ -165,15 +165,15 @@ class Boomerang:
 
 
 class Vitals:
-    """web-vitals beacons of one metric; each id once, by its last value."""
+    """web-vitals beacons of one metric; of each id the last value."""
 
     def __init__(self, metric: str, left: Counter[str]) -> None:
         self._metric, self._left = metric, left
         self._waiting: OrderedDict[str, tuple[int, Form]] = OrderedDict()
 
     def take(self, number: int, given: Mapping[str, Any]) -> list[tuple[int, Form]]:
-        """Take the beacon of line `number`; return one that no newer value is waited for, with its own line. Errors:
-        `BadInput`."""
+        """Take the beacon of line `number`; return (line, outcome) of a beacon that waits no longer for a newer value.
+        Errors: `BadInput`."""
         name, way = str(given.get("name", "")), word(given, ("navigationType", "navigation_type"))
         if VITALS.get(name) != self._metric:
             self._left[f"{name[:20] or 'no name'}, not the metric {self._metric}"] += 1
@@ -191,13 +191,13 @@ class Vitals:
         return [self._waiting.popitem(last=False)[1]] if len(self._waiting) > WAITING else []
 
     def rest(self) -> list[tuple[int, Form]]:
-        """Return all others, each with its own line."""
+        """Return (line, outcome) of all beacons that still wait."""
         return list(self._waiting.values())
 
 
 def archive(text: str, reading: Reading, epoch_ns: Callable[[Any], int]) -> Iterator[tuple[int, Form]]:
-    """Yield the page loads of an HTTP archive, with each page's number from 1; a page that is none is refused
-    (`Reading.refuse`). `epoch_ns`: of a date. Errors: `BadInput` for a file that is no archive."""
+    """Yield (number from 1, outcome) of each page load of an HTTP archive. A page that cannot be read is refused
+    (`Reading.refuse`). `epoch_ns`: the epoch of a date. Errors: `BadInput` for a file that is no archive."""
     try:
         log = json.loads(text)["log"]
         pages, entries = log.get("pages") or [], log["entries"]
@@ -215,7 +215,7 @@ def archive(text: str, reading: Reading, epoch_ns: Callable[[Any], int]) -> Iter
     for number, page in enumerate(pages, start=1):
         reading.lines += 1
         try:
-            form = _archived(page, entries, agent, epoch_ns)
+            form = _read_page(page, entries, agent, epoch_ns)
             if ids[str(page["id"])] > 1:
                 form = "a page whose id another page of the file has"
         except BadInput as error:
@@ -229,8 +229,8 @@ def archive(text: str, reading: Reading, epoch_ns: Callable[[Any], int]) -> Iter
                 yield number, form
 
 
-def _archived(page: Any, entries: list[Any], agent: str, dated: Callable[[Any], int]) -> Form | str:
-    """Return a page of an archive; or why it is no load over the network."""
+def _read_page(page: Any, entries: list[Any], agent: str, dated: Callable[[Any], int]) -> Form | str:
+    """Return the outcome of a page of an archive, or the reason why it is no load over the network."""
     took = page.get("pageTimings", {}).get("onLoad")
     if took is None or took <= 0:
         return "a page without onLoad"
@@ -244,10 +244,10 @@ def _archived(page: Any, entries: list[Any], agent: str, dated: Callable[[Any], 
     document = min(documents or mine, key=lambda one: str(one.get("startedDateTime", "")))
     url = document["request"]["url"]
     sent = {str(one["name"]).lower(): str(one["value"]) for one in document["request"].get("headers", [])}
-    frames = Counter(map(_frame, documents))
-    if frames[_frame(document)] > 1:
+    frames = Counter(map(_frame_key, documents))
+    if frames[_frame_key(document)] > 1:
         return "a page of several documents"
-    if why := _not_brought(document, url, str(page.get("title", ""))):
+    if why := _why_not_network(document, url, str(page.get("title", ""))):
         return why
     if "prerender" in sent.get("sec-purpose", ""):
         return "a page that was prerendered (Sec-Purpose)"
@@ -256,13 +256,13 @@ def _archived(page: Any, entries: list[Any], agent: str, dated: Callable[[Any], 
             "address": ""}  # fmt: skip
 
 
-def _frame(entry: Mapping[str, Any]) -> str:
-    """Return what tells documents of a page's frames apart, in an archive of Playwright or of chrome-har."""
+def _frame_key(entry: Mapping[str, Any]) -> str:
+    """Return a key of the frame that a document belongs to; Playwright and chrome-har name frames differently."""
     return str(entry.get("_frameref") or entry.get("_initiator_type") or entry["request"]["url"])
 
 
-def _not_brought(document: Mapping[str, Any], url: str, title: str) -> str:
-    """Return why no network brought the document of a page; "" if one did."""
+def _why_not_network(document: Mapping[str, Any], url: str, title: str) -> str:
+    """Return the reason why a page's document did not come over the network; "" if it did."""
     answer = document["response"]
     scheme = (title if title.startswith("chrome-error:") else url).partition(":")[0]
     every = {**document, **answer, **(document.get("cache") or {})}
@@ -273,8 +273,8 @@ def _not_brought(document: Mapping[str, Any], url: str, title: str) -> str:
         return f"a page that failed ({str(error or 'no answer')[:60]})"
     if answer["status"] not in GOOD_PAGE:
         return f"a page answered by {int(answer['status'])}"
-    # no byte of an answer's head came; -1 is unknown
-    kept = answer["status"] == 200 and shown.get("afterRequest")  # as Firefox writes it
+    # a size of 0: no byte came over the network; -1 means unknown
+    kept = answer["status"] == 200 and shown.get("afterRequest")  # Firefox marks an answer from its cache so
     if kept or shown.keys() & STORED or 0 in (shown.get("transferSize"), shown.get("headersSize")) or (
             "Network" not in shown.get("fetchType", "Network")):  # fmt: skip
         return "a page from a cache or a service worker"
@@ -291,7 +291,7 @@ def made(given: Mapping[str, Any], took: Any) -> Form:
 
 
 def site_of(url: str) -> str:
-    """Return host and path of an address, without query: pages differ in these."""
+    """Return the host and path of a URL, which identify a page; without the query."""
     try:
         parts = urlsplit(url)
         return f"{parts.hostname or ''}{parts.path or '/'}" if url else ""
@@ -300,5 +300,5 @@ def site_of(url: str) -> str:
 
 
 def word(given: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    """Return the first of these that is there."""
+    """Return the value of the first of these keys that has one, as text; "" if none has."""
     return next((str(given[name]) for name in names if given.get(name) not in (None, "")), "")

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Routes as the kernel writes them: ways to bytes and back.
+"""Routes in the kernel's netlink format: reader and writer.
 
-A table of 100 000 routes holds few different ways: the reader parses the bytes after the destination once for each way
+A table of 100 000 routes holds few different ways. The reader parses the bytes after the destination once for each way
 and recognises them later.
 
-Fields     of struct rtmsg, all are taken but `rtm_flags` other than ONLINK: the kernel sets these from what it sees now
-           (dead, no carrier, offloaded); it passes over a dead copy too, and the main table then leads. A type of
-           service is refused (`tune/route_table.py`).
+Fields     of struct rtmsg are all taken, but of `rtm_flags` only ONLINK. The kernel sets the other flags from the
+           present state (dead, no carrier, offloaded). It skips a dead copy too, and the main table then decides. A
+           type of service is refused (`tune/route_table.py`).
 Attributes taken: destination, source prefix, interface, gateway of either family, metric, preferred source, metrics
            (CC_ALGORITHM is the only name), several ways, table, PREF (which ranks routers' routes of one metric).
-           Dropped: NH_ID, since our copies must not share the
-           kernel's caches, and since the object is spelt out beside it; CACHEINFO (ages; a route that expires goes from
-           the main table, and a watch follows).
-           Of each way of several: gateway alone. Every other one (encapsulation, realms, ...) is refused by its name.
+           Dropped: NH_ID, since our copies must not share the kernel's caches, and the kernel also lists the object's
+           hops; CACHEINFO (ages: an expired route leaves the main table, and a watch then deletes its copy).
+           Of each hop of several: only the gateway. A route with any other attribute (encapsulation, realms, ...) is
+           refused, and the message names the attribute.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from configtron.tune.route_table import Hop, RouteKey, RouteWay
 
 CC_ALGORITHM = 16  # the only metric that is a name
 KINDS = {1: "unicast", 6: "blackhole", 7: "unreachable", 8: "prohibit", 9: "throw"}
-# Kinds of the table local: a lookup may end there, our table and the main one have none of them.
+# Kinds of routes in the table `local`. A lookup may end there; our table and the main one hold none.
 OWN_KINDS = {2: "local", 3: "broadcast", 4: "anycast", 5: "multicast"}
 NUMBERS = {kind: number for number, kind in KINDS.items()}
 PREF, RANKS = 20, {b"\1": 1, b"\3": -1}  # RTA_PREF: high and low (RFC 4191 2.1)
@@ -69,8 +69,8 @@ RouteShape = tuple[int, str, RouteWay, int, int, int]
 
 
 class Found(NamedTuple):
-    """A route as read: its key and way, its table, its origin (protocol), its rank among routes of one metric, and its
-    type of service."""
+    """A route as the kernel lists it: key, way, table, protocol number, rank among routes of one metric, type of
+    service."""
 
     key: RouteKey
     way: RouteWay
@@ -102,9 +102,9 @@ def text(version: int, address: bytes, length: int) -> str:
 
 
 class Writer:
-    """Packs requests for one table; the bytes after the destination once for each way.
+    """Packs requests for one table; packs the bytes after the destination once for each way.
 
-    hand   by whose hand (protocol) a route is to be
+    hand   returns the protocol number that a route gets
     """
 
     def __init__(self, table: int, hand: Callable[[RouteKey, RouteWay], int]) -> None:
@@ -114,7 +114,7 @@ class Writer:
     def new(self, key: RouteKey, way: RouteWay) -> tuple[int, int, bytes]:
         """Return the request that makes a route, or replaces the route with the same key."""
         version, address, length, metric, source = key
-        # by identity, which is quick; the way is kept, so no other gets its identity
+        # the key is the way's identity, which is quick; the entry keeps the way, so no other way gets that identity
         known = self._known.get((version, length, metric, source, id(way)))
         if known is None:
             known = self._known[version, length, metric, source, id(way)] = (*self._around(key, way), way)
@@ -174,7 +174,7 @@ def _packed(address: str) -> bytes:
 
 
 def read(net: Netlink, version: int, table: int, protocol: int = 0) -> Iterator[Found]:
-    """Yield the routes of one table that carry packets, or say that none may pass. Errors: `BadInput`, `Refused`."""
+    """Yield the routes of one table whose kind is in `KINDS`. Errors: `BadInput`, `Refused`."""
     body = RTMSG.pack(FAMILIES[version], 0, 0, 0, TABLE_UNSPEC, protocol, 0, 0, 0)
     shapes: dict[bytes, RouteShape] = {}
     for found in net.dump(GET_ROUTE, body + attribute(TABLE, struct.pack("=I", table))):
@@ -183,7 +183,7 @@ def read(net: Netlink, version: int, table: int, protocol: int = 0) -> Iterator[
 
 
 def _found(body: bytes, shapes: dict[bytes, RouteShape]) -> Found:
-    """Return one route; `shapes` has the parsed ways by the bytes after the destination."""
+    """Return one route. `shapes` caches what was parsed, by the bytes without prefix length and destination."""
     version, length = VERSIONS[body[0]], body[1]
     size = 4 if version == 4 else 16
     at = _destination(body, size) if length else 0
@@ -197,7 +197,8 @@ def _found(body: bytes, shapes: dict[bytes, RouteShape]) -> Found:
 
 
 def _destination(body: bytes, size: int) -> int:
-    """Return where the destination's bytes begin: after the table's number, as in all kernels so far, or later."""
+    """Return the offset of the destination address: behind the table attribute, as all kernels so far write it, or
+    elsewhere; 0 if there is none."""
     at = RTMSG.size + 8
     if body[at : at + 4] == DST_HEAD[size]:
         return at + 4
@@ -259,13 +260,13 @@ def _address(packed: bytes) -> str:
 
 
 def match(net: Netlink, version: int, address: bytes, source: bytes = b"") -> Found | None:
-    """Return the route that the kernel's own lookup of an address ends at, through all rules; None if there is none.
+    """Return the route that the kernel finds for an address, by all rules; None if it finds none.
 
-    An address of this host or a broadcast address ends in the table local.
+    For an address of this host or a broadcast address it is in the table `local`.
 
-    source   a local address that the packets come from; without one, none is chosen yet
+    source   local source address of the packets; empty: the kernel has not chosen one yet
     """
-    # IPv6 reports the table unasked, and refuses the flag
+    # IPv6 always reports the table, and refuses this flag
     flags = FIB_MATCH | LOOKUP_TABLE if version == 4 else FIB_MATCH
     head = RTMSG.pack(FAMILIES[version], len(address) * 8, len(source) * 8, 0, 0, 0, 0, 0, flags)
     answer = net.ask(GET_ROUTE, head + attribute(DST, address) + (attribute(SRC, source) if source else b""))

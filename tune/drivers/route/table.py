@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Our routing table and the rules that lead to it: read as a whole, changed by differences, cleared.
+"""Our routing table and the rules that lead to it: reads both, writes what differs, clears both.
 
-Place      The rules stand just before that of the main table (`RULE_PREFERENCE`), after every rule of the operator's:
-           packets that another rule sends by a table of its own stay there. Only routes and rules of our protocol
-           number are touched.
-Order      One preference for all of them: the kernel keeps rules of one preference in the order in which they came. So
-           a sequence that changes is added whole behind the old one, which then goes.
-Cost       Each rule makes the kernel look up one table more, and the `local` and `main` tables one by one (ip-rule(8)):
-           two rules for each length of prefix in our table.
+Place      Our rules stand just before the main table's (`RULE_PREFERENCE`) and after the operator's. So packets that an
+           operator's rule sends to another table still go there. We change only routes and rules with our protocol
+           number.
+Order      All our rules have one preference; the kernel keeps rules of one preference in the order of addition. So we
+           add a changed sequence whole, behind the old one, and then delete the old one.
+Cost       Two rules for each prefix length in our table. For each rule the kernel looks up one more table; with any
+           such rule it also looks up the `local` and `main` tables one by one (ip-rule(8)).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from configtron.tune.route_table import (
     lookups,
 )
 
-# Tables are named by any number; this one and the next are 0xC0F1 and 0xC0F2, which no other program counts up to.
+# A table may have any number. No other program is likely to count up to these: 0xC0F1 and 0xC0F2.
 TABLE, NOTES_TABLE = 49393, 49394
 OURS = (PROTOCOL, STANDING)
 MAIN, LOCAL = 254, 255
@@ -51,16 +51,16 @@ RULE_PREFERENCE = 32765
 RULE = struct.Struct("=BBBBBBBBI")
 TO_TABLE = 1  # FR_ACT_TO_TBL
 RULE_PRIORITY, RULE_REJECTED, RULE_TABLE, RULE_PROTOCOL = 6, 14, 15, 21
-# FRA_SUPPRESS_PREFIXLEN of a rule that rejects nothing.
+# FRA_SUPPRESS_PREFIXLEN of a rule that rejects no route.
 REJECTS_NOTHING = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class SeenRoutes:
-    """All that stands in the kernel by our hand.
+    """Our routes, profiles and rules as the kernel has them.
 
-    versions   those that this kernel has of IP; `ruled` are those whose lookups reach our table, each with the lengths
-               of prefixes that they reach there
+    versions   IP versions of this kernel
+    ruled      IP versions whose lookups reach our table, each with the prefix lengths that our rules look up
     foreign    other programs' routes in our table
     """
 
@@ -71,7 +71,7 @@ class SeenRoutes:
     foreign: tuple[Found, ...] = ()
 
     def is_ours_alone(self) -> SeenRoutes:
-        """Return itself. Errors: `Refused` where other programs' routes stand in our table: ours could replace them."""
+        """Return itself. Errors: `Refused` if our table holds other programs' routes, which ours could replace."""
         for route in self.foreign:
             where = text(*route.key[:3])
             raise Refused(
@@ -81,7 +81,8 @@ class SeenRoutes:
         return self
 
     def rules(self, *, whole: bool = True) -> Rules:
-        """Return rules; with `whole` only those in force: a rule leads there, the route has its profile's metrics."""
+        """Return the rules that the routes stand for; with `whole` only rules in force: a lookup reaches the route, and
+        the route has its profile's metrics."""
         wanted = {number: (profile.name, numbers(profile)) for number, profile in self.profiles.items()}
         versions = self.ruled.keys() if whole else frozenset({4, 6})
         prefixes: dict[str, str] = {}
@@ -126,9 +127,9 @@ class RouteTable:
             self.versions = (4, 6) if Path("/proc/sys/net/ipv6").exists() else (4,)
 
     def main(self) -> MainTable:
-        """Return the main table. Errors: `BadInput`, `Refused` where it cannot be covered."""
+        """Return the main table. Errors: `BadInput`; `Refused` if a route of it cannot be copied."""
         found = [route for version in self.versions for route in read(self.net, version, MAIN)]
-        found.sort(key=lambda route: -route.rank)  # of one metric the first is covered
+        found.sort(key=lambda route: -route.rank)  # of routes with one metric, the first counts
         given = [RouteArguments(*route.key[:4], route.way, route.tos, route.key.source) for route in found]
         return MainTable(given, self._interface())
 
@@ -148,8 +149,8 @@ class RouteTable:
         return {number: profile for number, profile in profiles.items() if profile is not None}
 
     def seen(self, *, few: bool = False) -> SeenRoutes:
-        """Return all entries of our table; or the few: the default profile's routes, copies, and prefixes to which no
-        route leads."""
+        """Return all routes of our table; with `few` only those with the protocol number `STANDING`: the default
+        profile's, copies, and prefixes to which the main table has no route."""
         routes: dict[RouteKey, RouteWay] = {}
         foreign: list[Found] = []
         for version in self.versions:
@@ -161,22 +162,22 @@ class RouteTable:
         return SeenRoutes(routes, self.profiles(), self.ruled(), frozenset(self.versions), tuple(foreign))
 
     def change(self, have: Mapping[RouteKey, RouteWay], want: Mapping[RouteKey, RouteWay]) -> None:
-        """Write new and changed routes, then delete the surplus. Errors: `Refused`."""
+        """Write new and changed routes, then delete those that are not wanted. Errors: `Refused`."""
         stale = [(key, way) for key, way in have.items() if key not in want]
         self.write([(key, way) for key, way in want.items() if have.get(key) != way], stale)
 
     def write(self, fresh: Iterable[tuple[RouteKey, RouteWay]], stale: Iterable[tuple[RouteKey, RouteWay]]) -> None:
         """Make or replace routes, then delete routes; a prefix that changes its profile always has a route."""
-        # on the link first: IPv6 looks a gateway up in the very table that its route goes to
+        # routes without a gateway first: IPv6 looks up a gateway in the table that gets the route
         fresh = sorted(fresh, key=lambda item: bool(item[1].hops and item[1].hops[0].gateway))
         try:
             self.net.write(self.writer.new(key, way) for key, way in fresh)
-        except NetlinkError as no:
-            raise Refused(_half(fresh, no)) from no
+        except NetlinkError as error:
+            raise Refused(_refusal(fresh, error)) from error
         self.net.write((self.writer.delete(*each) for each in stale), forgiven=(errno.ESRCH, errno.ENOENT))
 
     def ruled(self) -> dict[int, frozenset[int]]:
-        """Return the IP versions with all of our rules in order, each with the prefix lengths that the rules reach."""
+        """Return the IP versions whose rules of ours are complete and in order, each with their prefix lengths."""
         found = {}
         for version in self.versions:
             there = self._rules(version)
@@ -186,7 +187,7 @@ class RouteTable:
         return found
 
     def rule(self, wanted: Mapping[int, Iterable[int]]) -> None:
-        """Make rules for prefixes of these lengths in each version, and remove the other rules."""
+        """Add the rules for prefixes of these lengths in each IP version, and delete our other rules."""
         for version in self.versions:
             there, want = self._rules(version), lookups(version, wanted.get(version, ()))
             if there != want:
@@ -194,26 +195,26 @@ class RouteTable:
                 self.net.write((DEL_RULE, 0, _rule(version, one)) for one in there)
 
     def _rules(self, version: int) -> tuple[RouteLookup, ...]:
-        return tuple(one for body in self._all_rules(version) if (one := _ours(body)) is not None)
+        return tuple(one for body in self._all_rules(version) if (one := _our_lookup(body)) is not None)
 
     def _all_rules(self, version: int) -> list[bytes]:
         return self.net.dump(GET_RULE, RULE.pack(FAMILIES[version], 0, 0, 0, 0, 0, 0, 0, 0))
 
     def earlier(self) -> list[tuple[int, bytes]]:
-        """Return other programs' rules before the first of ours, with their IP version: all but `lookup local`."""
+        """Return (IP version, rule) of other programs' rules before the first of ours, without `lookup local`."""
         found = []
         for version in self.versions:
             for body in self._all_rules(version):
                 of_rule = attributes(body, RULE.size)
                 (preference,) = struct.unpack("=I", of_rule.get(RULE_PRIORITY, bytes(4)))
-                if _ours(body) is not None or preference > RULE_PREFERENCE:
+                if _our_lookup(body) is not None or preference > RULE_PREFERENCE:
                     break
                 if of_rule.get(RULE_TABLE) != struct.pack("=I", LOCAL):
                     found.append((version, body))
         return found
 
     def ours(self) -> str:
-        """Return how many routes, rules and names stand here by our hand, in words; "" if none do."""
+        """Return in words how many routes, rules and profiles of ours the kernel holds; "" if none."""
         routes = sum(1 for v in self.versions for ours in OURS for _ in read(self.net, v, TABLE, ours))
         rules = sum(len(self._rules(version)) for version in self.versions)
         names = len(self.notes.read())
@@ -221,7 +222,7 @@ class RouteTable:
         return ", ".join(f"{count} {what}" for count, what in counts if count)
 
     def others(self) -> tuple[str, ...]:
-        """Return other programs' routes in our table, and rules that lead to it, each with how to remove it."""
+        """Return other programs' routes in our table and rules that lead to it, each with the command to remove it."""
         found = []
         for version in self.versions:
             command = "ip" if version == 4 else "ip -6"
@@ -231,9 +232,9 @@ class RouteTable:
                     found.append(f"a route of protocol {route.protocol}: {command} route del {at}")
             for body in self._all_rules(version):
                 of_rule = attributes(body, RULE.size)
-                if _ours(body) is None and of_rule.get(RULE_TABLE) == struct.pack("=I", TABLE):
+                if _our_lookup(body) is None and of_rule.get(RULE_TABLE) == struct.pack("=I", TABLE):
                     (preference,) = struct.unpack("=I", of_rule.get(RULE_PRIORITY, bytes(4)))
-                    found.append(f"a rule of another's: {command} rule del pref {preference} lookup {TABLE}")
+                    found.append(f"a rule of another program: {command} rule del pref {preference} lookup {TABLE}")
         return tuple(found)
 
     def clear(self) -> None:
@@ -247,8 +248,8 @@ class RouteTable:
 
 def _rule(version: int, lookup: RouteLookup) -> bytes:
     head = RULE.pack(FAMILIES[version], 0, 0, 0, 0, 0, 0, TO_TABLE, 0)
-    least = lookup.longest_rejected
-    rejected = attribute(RULE_REJECTED, struct.pack("=I", least)) if least >= 0 else b""
+    longest = lookup.longest_rejected
+    rejected = attribute(RULE_REJECTED, struct.pack("=I", longest)) if longest >= 0 else b""
     return (
         head
         + attribute(RULE_TABLE, struct.pack("=I", MAIN if lookup.main else TABLE))
@@ -258,8 +259,9 @@ def _rule(version: int, lookup: RouteLookup) -> bytes:
     )
 
 
-def _ours(body: bytes) -> RouteLookup | None:
-    """Return a rule of our protocol number that leads to our table, or to the main one for long enough prefixes."""
+def _our_lookup(body: bytes) -> RouteLookup | None:
+    """Return a rule of ours: it has our protocol number and looks up our table, or the main one for longer prefixes;
+    None for any other rule."""
     found = attributes(body, RULE.size)
     (table,) = struct.unpack("=I", found.get(RULE_TABLE, bytes(4)))
     (rejected,) = struct.unpack("=I", found.get(RULE_REJECTED, b"\xff" * 4))
@@ -269,10 +271,10 @@ def _ours(body: bytes) -> RouteLookup | None:
     return RouteLookup(table == MAIN, -1 if rejected == REJECTS_NOTHING else rejected)
 
 
-def _half(fresh: list[tuple[RouteKey, RouteWay]], no: NetlinkError) -> str:
-    key = fresh[no.position][0]
+def _refusal(fresh: list[tuple[RouteKey, RouteWay]], error: NetlinkError) -> str:
+    key = fresh[error.position][0]
     where = "the default profile" if key.metric >= DEFAULT else text(*key[:3])
     return (
-        f"the kernel refuses the route of {where}: {no} (the {no.position + 1}. of {len(fresh)} to write); "
+        f"the kernel refuses the route of {where}: {error} (the {error.position + 1}. of {len(fresh)} to write); "
         "all is as it was before"
     )
