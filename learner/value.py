@@ -108,8 +108,9 @@ def value(
     `models_of` on the same log and the candidate's grid, where several candidates are judged; None: fit them here."""
     if not len(contexts):
         raise BadInput("no sessions to evaluate on; log some with `configtron learn run`")
-    if np.isnan(logged.propensity).any() or (logged.propensity <= 0).any():
-        raise BadInput("these sessions have no propensities: they were not decided by a policy that logs them")
+    if lack := int((~(logged.propensity > 0)).sum()):
+        raise BadInput(f"{lack} of {len(contexts)} sessions have no propensities; name a log that has them"
+                       " by --log, or import with --propensity")  # fmt: skip
     table, row = _table_of(candidate, contexts)
     cluster, half = clusters_of(contexts)
     by_context = fitted(contexts, logged.configuration, logged.propensity, cluster, half)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import click
 from click.core import ParameterSource
@@ -13,7 +14,7 @@ from click.core import ParameterSource
 from configtron.cli.configfile import CONFIG_FILE
 from configtron.cli.root import root
 from configtron.cli.settings import hint
-from configtron.linux.standard_streams import drop_stdout, open_standard_streams, place_of
+from configtron.linux.standard_streams import drop_unwritten, open_standard_streams, place_of
 from configtron.model.errors import DONE, INTERRUPTED, ConfigtronError, code_of
 from configtron.model.packages import missing
 
@@ -32,34 +33,42 @@ def run(words: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except ConfigtronError as error:
-        click.echo(f"configtron: {_shown(str(error))}", err=True)
+        _tell(partial(click.echo, f"configtron: {_shown(str(error))}", err=True))
         return error.code
     except ModuleNotFoundError as error:
         lack = missing(error)
-        click.echo(f"configtron: {hint(str(lack))}", err=True)
+        _tell(partial(click.echo, f"configtron: {hint(str(lack))}", err=True))
         return lack.code
     except click.NoSuchOption as error:
         if any(error.option_name in (*param.opts, *param.secondary_opts) for param in root.params):
             why = f"No such option {error.option_name!r} here; it stands before the verb: "
-            click.UsageError(f"{why}configtron {error.option_name} VERB", error.ctx).show()
+            _tell(click.UsageError(f"{why}configtron {error.option_name} VERB", error.ctx).show)
         else:
-            error.show()
+            _tell(error.show)
         return error.exit_code
     except click.ClickException as error:
-        (_from_file(error) if isinstance(error, click.BadParameter) else error).show()
+        _tell((_from_file(error) if isinstance(error, click.BadParameter) else error).show)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("configtron: interrupted", err=True)
+        _tell(partial(click.echo, "configtron: interrupted", err=True))
         return INTERRUPTED
     except BrokenPipeError:
         # The reader has seen enough (`| head`).
-        drop_stdout()
+        drop_unwritten()
         return DONE
     except OSError as error:
         # A full disk, a folder that is a file: the system's own words, and which file.
-        click.echo(f"configtron: {place_of(error)}{error.strerror or error}", err=True)
-        drop_stdout()
+        _tell(partial(click.echo, f"configtron: {place_of(error)}{error.strerror or error}", err=True))
+        drop_unwritten()
         return code_of(error)
+
+
+def _tell(write: Callable[[], None]) -> None:
+    """Write an error to standard error, whose reader may have left (`2>&1 | head`): the exit code stays the error's."""
+    try:
+        write()
+    except BrokenPipeError:
+        drop_unwritten()
 
 
 def _shown(text: str) -> str:

@@ -6,9 +6,10 @@ A number that the capture does not show is left out (JSON), empty (CSV) or "-" (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import TextIO
 
 from rich.table import Table
@@ -38,8 +39,9 @@ def _names(connection: ConnectionReport) -> dict[str, str]:
     return dict(zip(HELLO_COLUMNS, tls_names(*connection.hellos), strict=True))
 
 
-def table(connections: Iterable[ConnectionReport]) -> Table:
-    """A row a connection: what one looks for first. Of loss and repeats, the server's."""
+def table(connections: Iterable[ConnectionReport], files: Sequence[str]) -> Table:
+    """A row a connection: what one looks for first. Of loss and repeats, the server's. Of several files, the frame's
+    name stands before its number."""
     made = plain_table(*TABLE, spare=SPARE)
     made.caption = "kB, loss, repeats and order (overtaken segments) of what the server sent; behind icw its grade"
     for one in connections:
@@ -48,8 +50,9 @@ def table(connections: Iterable[ConnectionReport]) -> Table:
         rtt = numbers["rtt"]
         repeats = "/".join(str(int(numbers[f"server_{cause}"] or 0)) for cause in ("rto", "tlp", "fast"))
         spoken = next((verdicts[k].text for k in ("http_version", "http_clear") if k in verdicts), names["alpn"])
+        file = f"{Path(files[one.file]).name}:" if len(files) > 1 else ""
         made.add_row(
-            str(one.frame), _name(one, "client"), _name(one, "server"),
+            f"{file}{one.frame}", _name(one, "client"), _name(one, "server"),
             "-" if one.duration_s is None else f"{one.duration_s:.3f}",
             "-" if not rtt else f"{rtt * 1e3:.{1 if rtt >= 1e-3 else 3}f}", cell(verdicts.get("icw")),
             f"{(numbers['server_bytes'] or 0) / 1e3:.1f}", "-" if lost is None else f"{100 * lost:.1f} %",
@@ -133,7 +136,7 @@ def write_connections(
     elif form == "jsonl":
         write_jsonl(batches, files, out)
     else:
-        made = table(chain.from_iterable(batches))
+        made = table(chain.from_iterable(batches), files)
         if made.row_count:
             tables.console(out, color=color).print(made)
 

@@ -58,6 +58,7 @@ REMEDIES = {
     "wireguard": f"WireGuard (UDP port 51820) {_SEALED}", "openvpn": f"OpenVPN (UDP port 1194) {_SEALED}",
     "macsec": "MACsec is not read, encrypted or not; capture behind it",
     "fragment": "IP fragments are not put together; capture where packets are whole",
+    "cut-header": "packets are cut within their headers; capture more of each (without tcpdump's -s)",
     **{f"link-type-{link}": f"{name} is not read; capture Ethernet or IP" for link, name in _LINKS.items()},
     **dict.fromkeys(("link-type-105", "link-type-127"), "802.11 is encrypted; capture on the host, or on Ethernet"),
 }  # fmt: skip

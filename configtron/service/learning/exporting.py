@@ -163,7 +163,8 @@ def _of_test(test: Tested, tune: Rulebook) -> str:
     share = {class_id: part for class_id, _, part in tune.classes}
     held = sum(share[test.policy.class_ids_[k]] for k in test.verdict.held)
     of = f"{len(test.verdict.held)} of {len(share)} classes keep Default ({held:.0%} of the clients)"
-    return f"{of}: not proven to gain; the log is tested again {test.next_at} outcomes after test {test.tests}"
+    why = "not proven to gain" if test.verdict.held else "each class has a profile that is proven to gain"
+    return f"{of}: {why}; the log is tested again {test.next_at} outcomes after test {test.tests}"
 
 
 def _damage(policy: TablePolicy, book: Rulebook) -> dict[str, float]:

@@ -156,7 +156,7 @@ def _keep(options: ImportOptions, about: dict[str, str], batches: Iterator[Logge
     if 2 * quick > timed and "metric" not in about:
         reading.remarks[f"quicker than a round trip, of {timed}: is plt_ms in seconds? It is read as ms"] = quick
     if 2 * again >= kept > 0:
-        reading.remarks[f"of the same times are stored already (log {earlier}); import again counts each twice"] = again
+        reading.remarks[f"of the same times are in log {earlier}; each counts twice, but by --log N of one"] = again
     return log, kept
 
 

@@ -73,7 +73,7 @@ def state_rows(found: Status) -> list[Row]:
 def _log_row(log: LogRow, metric: str) -> Row:
     return {
         "kind": "log", "name": str(log.id), "since": log.begun_at, "outcomes": log.outcomes, "source": log.source,
-        "metric": metric, "about": f"{log.source} {log.about}",
+        "metric": metric, "about": f"{log.source} {metric} {log.about}",
     }  # fmt: skip
 
 

@@ -93,7 +93,7 @@ def apply_lines(applied: Applied) -> list[str]:
 def _applied_text(applied: Applied) -> str:
     one = applied.transaction
     if one is None:
-        return "nothing to change, and nothing is in force"
+        return "nothing to change, and nothing is in force; what is wanted: configtron tune prefix list"
     done = count_of(applied.changes, "change") if applied.changes else "nothing to change"
     if not one.lease_s:
         kept = f"transaction {one.id}: {done}; kept. Take it back: configtron tune rollback"

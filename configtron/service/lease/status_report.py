@@ -92,7 +92,8 @@ def _about(context: LeaseContext, transaction: Transaction, left: float | None, 
     if transaction.boot != context.boot:
         return "of an earlier boot: nothing of it is in force"
     if not context.is_within(transaction):
-        return f"in another network namespace, {transaction.space}"
+        there = "roll it back there (configtron tune rollback); if that is gone, a reboot ends it"
+        return f"in another network namespace, {transaction.space}; {there}"
     if transaction.status not in IN_FORCE:
         return transaction.why or "under way, or left behind: configtron tune recover"
     if left is not None and not watchdog:

@@ -242,8 +242,8 @@ def test_what_all_outcomes_of_a_file_show(typed: Typed, tmp_path: Path) -> None:
     assert "2 outcomes quicker than a round trip, of 3: is plt_ms in seconds?" in says("a", 0.9, 1.4, 900.0)
     assert says("b", 0.8, 950.0, 850.0) == "log 2: 3 outcomes\n"
     assert says("b", 7.0, 8.0, rtt_ms=0.5) == "log 3: 2 outcomes\n"
-    again = "outcomes of the same times are stored already (log 2); import again counts each twice"
+    again = "outcomes of the same times are in log 2; each counts twice, but by --log N of one"
     assert f"3 {again}" in says("c", 0.8, 950.0, 850.0)
     assert f"3 {again}" in says("b", *range(1000, 1003), 0.8, 950.0, 850.0)
-    assert "stored already" not in says("b", *range(2000, 2004), 0.8, 950.0, 850.0)
-    assert "stored already" not in says("b", 0.8, 950.0, 850.0, measured_at=0)
+    assert "each counts twice" not in says("b", *range(2000, 2004), 0.8, 950.0, 850.0)
+    assert "each counts twice" not in says("b", 0.8, 950.0, 850.0, measured_at=0)
