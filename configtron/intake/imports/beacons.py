@@ -24,6 +24,7 @@ import json
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from typing import Any
 from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
@@ -108,7 +109,9 @@ def found(line: Any, is_beacon: Mark, around: Form | None = None, depth: int = N
             plain = [one for key, one in given.items() if key not in ARM]
             beside = [one for one in plain if isinstance(one, dict) and not is_beacon(one)]
             pairs = (pair for part in (*beside, given) for pair in part.items())
-            fields = {key: one for key, one in pairs if key in ARM or isinstance(one, str | int | float)}
+            fields = {key: one for key, one in pairs if isinstance(one, str | int | float)}
+            if isinstance(settings := given.get("profile"), dict):
+                fields["profile"] = ";".join(f"{knob}={one}" for knob, one in settings.items())
             around = {**around, **(fields if word(fields, CLIENT) and not body else _visitor_fields(fields, around))}
         for one in inside:
             yield from found(one, is_beacon, around, depth - 1, body=body)
@@ -170,6 +173,7 @@ class Vitals:
     def __init__(self, metric: str, left: Counter[str]) -> None:
         self._metric, self._left = metric, left
         self._waiting: OrderedDict[str, tuple[int, Form]] = OrderedDict()
+        self._nameless = count()
 
     def take(self, number: int, given: Mapping[str, Any]) -> list[tuple[int, Form]]:
         """Take the beacon of line `number`; return (line, outcome) of a beacon that waits no longer for a newer value.
@@ -183,7 +187,7 @@ class Vitals:
             return []
         if given.get("value") is None:
             raise BadInput("value is missing")
-        key = word(given, IDENTITY) or f"none {len(self._waiting)} {id(given)}"
+        key = word(given, IDENTITY) or f"none {next(self._nameless)}"
         self._waiting.pop(key, None)
         form, clock = made(given, given["value"]), CLOCK.match(key)
         form["measured_at"] = form["measured_at"] or (clock[1] if clock else "")

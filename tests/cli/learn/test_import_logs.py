@@ -481,6 +481,14 @@ def test_an_unknown_file_is_refused_with_what_each_format_wants(typed: Typed) ->
     assert "x, line 1: no line of HAProxy's HTTP log: client:port is expected at character 1" in other
 
 
+def test_beacons_without_an_id_stay_apart(monkeypatch: pytest.MonkeyPatch, typed: Typed) -> None:
+    """Also where more of them wait than fit."""
+    monkeypatch.setattr("configtron.intake.imports.beacons.WAITING", 2)
+    beacons = [json.dumps({"name": ("LCP", "CLS")[n % 2], "value": 9, "ip": "192.0.2.7", "ts": 1795687200 + n}) + "\n"
+               for n in range(40)]  # fmt: skip
+    assert "log 1: 20 outcomes" in said(typed, "".join(beacons), "--from", "web-vitals")
+
+
 def test_a_log_of_private_clients_is_a_proxys(typed: Typed) -> None:
     proxys, either = "this is the log of a server behind a proxy", "come from 192.0.2.7: one client, or a proxy"
     assert f"all 2 requests come from 10.0.0.1: {proxys}" in said(typed, view(100, 1.0, address="10.0.0.1"))
