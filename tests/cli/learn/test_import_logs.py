@@ -484,9 +484,9 @@ def test_an_unknown_file_is_refused_with_what_each_format_wants(typed: Typed) ->
 def test_beacons_without_an_id_stay_apart(monkeypatch: pytest.MonkeyPatch, typed: Typed) -> None:
     """Also where more of them wait than fit."""
     monkeypatch.setattr("configtron.intake.imports.beacons.WAITING", 2)
-    beacons = [json.dumps({"name": ("LCP", "CLS")[n % 2], "value": 9, "ip": "192.0.2.7", "ts": 1795687200 + n}) + "\n"
-               for n in range(40)]  # fmt: skip
-    assert "log 1: 20 outcomes" in said(typed, "".join(beacons), "--from", "web-vitals")
+    beacons = [json.dumps({"name": ("LCP", "CLS")[n % 7 % 2], "value": 9, "ip": "192.0.2.7", "ts": 1795687200 + n})
+               for n in range(300)]  # fmt: skip
+    assert "log 1: 171 outcomes" in said(typed, "\n".join(beacons), "--from", "web-vitals")
 
 
 def test_a_log_of_private_clients_is_a_proxys(typed: Typed) -> None:
@@ -555,8 +555,8 @@ def test_nonsense_is_refused_in_a_line(typed: Typed, tmp_path: Path, kind: str) 
     pieces = (b'{"log":', b"[22/Nov/2026:16:16:24 +0000]", b'"GET / HTTP/1.1"', b"1.2.3.4", b" - ", b"\xff",
               b'{"name":', b'"LCP"', b"t_done=", b"1e999", b"}", b"0.1", b'"', b"\x00", b"200 10", b"\n",
               b":80 ")  # fmt: skip
-    for _ in range(40):
-        (tmp_path / "x").write_bytes(b"".join(chance.choice(pieces) for _ in range(40)))
+    for _ in range(300):
+        (tmp_path / "x").write_bytes(b"".join(chance.choice(pieces) for _ in range(300)))
         code, _, err = typed("learn", "import", "--from", kind, "x")
         assert code in (USAGE, NOTHING, PARTIAL, DONE) and "configtron: " in err or code != USAGE
 
