@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from io import BufferedWriter, FileIO, TextIOWrapper
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -14,7 +15,7 @@ from click.core import ParameterSource
 from configtron.cli.configfile import CONFIG_FILE
 from configtron.cli.root import root
 from configtron.cli.settings import hint
-from configtron.linux.standard_streams import drop_unwritten, open_standard_streams, place_of
+from configtron.linux.standard_streams import drop_stdout, open_standard_streams, place_of
 from configtron.model.errors import DONE, INTERRUPTED, ConfigtronError, code_of
 from configtron.model.packages import missing
 
@@ -22,9 +23,23 @@ from configtron.model.packages import missing
 COMPLETE = "_CONFIGTRON_COMPLETE"
 
 
+class _Unheard(FileIO):
+    """Standard error, whose reader may leave (`2>&1 | head`): the command goes on, as with a closed one."""
+
+    def write(self, data: Any) -> int:
+        """Write bytes, to nowhere once the reader has left; return how many were taken."""
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return len(data)
+
+
 def run(words: Sequence[str] | None = None) -> int:
     """Run one command line; return the exit code."""
     open_standard_streams()
+    if (err := sys.__stderr__) and sys.stderr is err:
+        bytes_out = BufferedWriter(_Unheard(2, "w", closefd=False))
+        sys.stderr = TextIOWrapper(bytes_out, err.encoding, err.errors, line_buffering=True)
     if COMPLETE in os.environ:
         root.main(prog_name="configtron", complete_var=COMPLETE)
     try:
@@ -33,42 +48,34 @@ def run(words: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except ConfigtronError as error:
-        _tell(partial(click.echo, f"configtron: {_shown(str(error))}", err=True))
+        click.echo(f"configtron: {_shown(str(error))}", err=True)
         return error.code
     except ModuleNotFoundError as error:
         lack = missing(error)
-        _tell(partial(click.echo, f"configtron: {hint(str(lack))}", err=True))
+        click.echo(f"configtron: {hint(str(lack))}", err=True)
         return lack.code
     except click.NoSuchOption as error:
         if any(error.option_name in (*param.opts, *param.secondary_opts) for param in root.params):
             why = f"No such option {error.option_name!r} here; it stands before the verb: "
-            _tell(click.UsageError(f"{why}configtron {error.option_name} VERB", error.ctx).show)
+            click.UsageError(f"{why}configtron {error.option_name} VERB", error.ctx).show()
         else:
-            _tell(error.show)
+            error.show()
         return error.exit_code
     except click.ClickException as error:
-        _tell((_from_file(error) if isinstance(error, click.BadParameter) else error).show)
+        (_from_file(error) if isinstance(error, click.BadParameter) else error).show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        _tell(partial(click.echo, "configtron: interrupted", err=True))
+        click.echo("configtron: interrupted", err=True)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader has seen enough (`| head`).
-        drop_unwritten()
+        drop_stdout()
         return DONE
     except OSError as error:
         # A full disk, a folder that is a file: the system's own words, and which file.
-        _tell(partial(click.echo, f"configtron: {place_of(error)}{error.strerror or error}", err=True))
-        drop_unwritten()
+        click.echo(f"configtron: {place_of(error)}{error.strerror or error}", err=True)
+        drop_stdout()
         return code_of(error)
-
-
-def _tell(write: Callable[[], None]) -> None:
-    """Write an error to standard error, whose reader may have left (`2>&1 | head`): the exit code stays the error's."""
-    try:
-        write()
-    except BrokenPipeError:
-        drop_unwritten()
 
 
 def _shown(text: str) -> str:

@@ -34,8 +34,7 @@ def place_of(error: OSError) -> str:
     return "standard output: " if error.errno == errno.EBADF else ""
 
 
-def drop_unwritten() -> None:
-    """Drop what was not written, or Python would report the error again at exit, by a code of its own (120)."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+def drop_stdout() -> None:
+    """Drop unwritten output, or Python would report the error again at exit."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
