@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from typing import TextIO
 
 from rich.table import Table
@@ -40,17 +39,19 @@ def _names(connection: ConnectionReport) -> dict[str, str]:
 
 
 def table(connections: Iterable[ConnectionReport], files: Sequence[str]) -> Table:
-    """A row a connection: what one looks for first. Of loss and repeats, the server's. Of several files, the frame's
-    name stands before its number."""
+    """A row a connection: what one looks for first. Of loss and repeats, the server's. Of several files, the file's
+    number stands before the frame's."""
     made = plain_table(*TABLE, spare=SPARE)
     made.caption = "kB, loss, repeats and order (overtaken segments) of what the server sent; behind icw its grade"
+    if len(files) > 1:
+        made.caption += "; before frame the number of its file"
     for one in connections:
         numbers, verdicts = one.numbers, {o.knob: o for o in one.observations}
         names, lost = _names(one), one.loss["server"]
         rtt = numbers["rtt"]
         repeats = "/".join(str(int(numbers[f"server_{cause}"] or 0)) for cause in ("rto", "tlp", "fast"))
         spoken = next((verdicts[k].text for k in ("http_version", "http_clear") if k in verdicts), names["alpn"])
-        file = f"{Path(files[one.file]).name}:" if len(files) > 1 else ""
+        file = f"{one.file + 1}:" if len(files) > 1 else ""
         made.add_row(
             f"{file}{one.frame}", _name(one, "client"), _name(one, "server"),
             "-" if one.duration_s is None else f"{one.duration_s:.3f}",

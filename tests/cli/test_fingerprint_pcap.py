@@ -140,9 +140,9 @@ def test_exit_codes_and_errors(file: str, tmp_path: Path, capsys: Spoken, monkey
     pcap(cut, code=PARTIAL)
     assert "1 cut-file" in capsys.readouterr().err
     none.write_bytes(write.pcap(write.conversation(4)[:2], snap=30))
-    pcap(file, none, code=PARTIAL)
+    pcap(none, file, code=PARTIAL)
     out, err = capsys.readouterr()
-    assert "a.pcap:1 " in out and "2 frames were not read (cut-header), so" in err and "(without tcpdump's -s)" in err
+    assert " 2:1 " in out and "2 frames were not read (cut-header), so" in err and "(without tcpdump's -s)" in err
     none.write_bytes(write.pcap([]))
     pcap(none, code=NOTHING)
     assert capsys.readouterr() == ("", "0 frames, 0 tcp, 0 connections\n")
