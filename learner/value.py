@@ -109,8 +109,7 @@ def value(
     if not len(contexts):
         raise BadInput("no sessions to evaluate on; log some with `configtron learn run`")
     if lack := int((~(logged.propensity > 0)).sum()):
-        raise BadInput(f"{lack} of {len(contexts)} sessions have no propensities; name a log that has them"
-                       " by --log, or import with --propensity")  # fmt: skip
+        raise BadInput(f"{lack} of {len(contexts)} sessions have no propensities; import --propensity, or name a --log")
     table, row = _table_of(candidate, contexts)
     cluster, half = clusters_of(contexts)
     by_context = fitted(contexts, logged.configuration, logged.propensity, cluster, half)
