@@ -72,8 +72,7 @@ def agree_window(
     segment.
 
     A lost tail, or a server without a round-trip sample, can only lower a trial's window. Grade A needs three trials,
-    two MSS values, and an exact trial that offered SACK: a tail loss probe proved it, or the server refused SACK and
-    so sends no such probe.
+    two MSS values, and one exact trial that offered SACK.
     """
     counts = Counter(number(t) for t in exact)
     value = max(counts)
