@@ -31,8 +31,10 @@ def home() -> Iterator[Path]:
     virtual = UmlVirtual()
     if reason := virtual.available():
         pytest.skip(reason)
-    if subprocess.run([*ORDINARY, sys.executable, str(ROOT / "tests" / "__init__.py")], capture_output=True).returncode:
-        pytest.skip("an ordinary user cannot read this checkout")
+    # by env, since setpriv itself still has root's rights
+    command = [*ORDINARY, "env", sys.executable, str(ROOT / "tests" / "__init__.py")]
+    if subprocess.run(command, capture_output=True).returncode:
+        pytest.skip(f"an ordinary user cannot run {sys.executable} or read this checkout")
     virtual.kernel()
     with tempfile.TemporaryDirectory(prefix="configtron-ordinary-") as folder:
         shutil.copytree(kernel_folder(), Path(folder) / ".cache" / "configtron" / kernel_folder().name)
