@@ -7,12 +7,13 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from configtron.model.tuning import Place
 from configtron.tune.drivers.bpf import controls, pins
 from configtron.tune.drivers.bpf.ebpf_driver import EbpfDriver
+from tests.support.waiting import until
 
 # Of process numbers each namespace has its own.
 GROUP = f"configtron-test-{os.urandom(4).hex()}"
@@ -21,7 +22,12 @@ _BEFORE = controls.registered()
 
 
 def nothing_left() -> bool:
-    """No pin in our BPF file system, and of our congestion controls none that another configtron may not want."""
+    """No pin in our BPF file system, and of our congestion controls none that another configtron may not want.
+
+    One that ends beside us may have taken its programs away and not yet its controls: that is waited for.
+    """
+    with suppress(AssertionError):
+        until(lambda: controls.registered() <= _BEFORE or controls.attached(), patience_s=10)
     return not pins.ROOT.exists() and (controls.registered() <= _BEFORE or controls.attached())
 
 
