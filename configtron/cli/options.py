@@ -16,12 +16,9 @@ from configtron.model.errors import BadInput
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
 FORMATS = ("table", "jsonl", "csv")
-
-
 FILE = NamedPath(path_type=Path, dir_okay=False)
 INPUT_FILE = NamedPath(path_type=Path, dir_okay=False, exists=True)
-
-
+# Longer than nothing.
 SPAN = Finite(min=0, min_open=True)
 
 

@@ -28,6 +28,3 @@ class Finite(click.FloatRange):
         if not isfinite(number):
             self.fail(f"{value} is not a finite number", param, ctx)
         return number
-
-
-# Longer than nothing.

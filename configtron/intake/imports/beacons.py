@@ -62,18 +62,10 @@ UNWAITED = {"vis.st": ("hidden", "prerender"), "nt_nav_type": ("2",)}
 NESTED = 6
 REDIRECTS = (301, 302, 303, 307, 308)
 # Fields of an archive's entry, its response or its cache that show that the answer did not come over the network.
-STORED = {
-    "beforeRequest",
-    "fromCache",
-    "fromDiskCache",
-    "fromPrefetchCache",
-    "fromServiceWorker",
-    "fetchedViaServiceWorker",
-    "servedFromCache",
-    "wasFulfilled",
-}
+STORED = {"beforeRequest", "fromCache", "fromDiskCache", "fromPrefetchCache", "fromServiceWorker",
+          "fetchedViaServiceWorker", "servedFromCache", "wasFulfilled"}  # fmt: skip
 # WebPageTest's result codes of a run that loaded its page; in the last, one object failed.
-LOADED = (None, 0, 200, 99999)  # fmt: skip
+LOADED = (None, 0, 200, 99999)
 
 
 def is_boomerang(given: Mapping[str, Any]) -> bool:

@@ -66,8 +66,6 @@ STRANGE = (
 )
 UNDATED = "without a date: the file's last change stands for it"
 UNBELIEVED = "of beacons that name their profile or propensity: that is the server's to say, beside a beacon's body"
-
-
 Lines = Iterable[tuple[int, str]]
 
 

@@ -34,18 +34,8 @@ LOOK_BYTES = 1 << 16
 Lacks = Callable[[ModuleNotFoundError], object]
 # Counts of frames that something was found in, beside the totals.
 FOUND = frozenset(
-    (
-        "frames",
-        "tcp",
-        "connections",
-        "dissected",
-        "longer-than-frame",
-        "out-of-order",
-        "out-of-order-us",
-        "clock-step",
-        *OPENED,
-    )
-)
+    ("frames", "tcp", "connections", "dissected", "longer-than-frame", "out-of-order", "out-of-order-us", "clock-step")
+).union(OPENED)
 _SEALED = "is encrypted; capture where it is not: on the tunnel's own interface, or behind its end"
 # Link types that are not read.
 _LINKS = {

@@ -76,6 +76,7 @@ def written(name: str, folder: Path) -> None:
     key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 9 -subj /CN=shop.test -keyout key -out cert"
     subprocess.run(["openssl", "req", "-x509", *key.split()], check=True, capture_output=True, cwd=folder)
     (folder / "both").write_text((folder / "cert").read_text() + (folder / "key").read_text())
+    # some programs run as users of their own, and pytest's folders are root's alone
     for one in (folder, www, folder / "key", folder / "both"):
         one.chmod(0o777)
     text = (CONFIGURATIONS / f"{name}.conf").read_text()

@@ -128,6 +128,7 @@ def timers(kmod: Device, wire: kmod_net.Wire, at: socket.socket) -> dict[str, fl
         for _ in range(ROUNDS if name.startswith("settled") else 0):
             served.send(b"x")
             client.recv(1)
+            # in the guest's virtual time: the ACK arrives, and the timer settles
             time.sleep(kmod_net.RTT_S)
         kmod_net.delayed(names="c", words=" loss 100%")
         wire.data()
