@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column, Endpoint
+from configtron.fingerprint.passive.connections import Connections
 from configtron.fingerprint.passive.gathering import Batch
 from configtron.fingerprint.passive.readings import CLOCKS, ConnectionReading, Hellos
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, SIDES
@@ -108,6 +109,11 @@ class ConnectionReports:
     def kinds(self) -> Column:
         """Return a number for each connection; connections of the same number have the same verdicts and hellos."""
         return self._reading.kinds(self._batch.over)
+
+    def alone(self, row: int) -> Connections:
+        """Return the segments of the connection in that row."""
+        one = int(self._batch.over[row])
+        return self._batch.found.part(one, one + 1)
 
     def read(self, row: int) -> tuple[tuple[Observation, ...], Hellos]:
         """Return the observations and the hellos of the connection in that row."""

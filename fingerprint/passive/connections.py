@@ -67,10 +67,11 @@ class Connections(NamedTuple):
         while first < self.total:
             after = int(np.searchsorted(self.end, self.begin[first] + CACHED_ROWS, "right"))
             after = max(after, first + 1)
-            yield self._part(first, after)
+            yield self.part(first, after)
             first = after
 
-    def _part(self, first: int, after: int) -> Connections:
+    def part(self, first: int, after: int) -> Connections:
+        """Return the connections from `first` on, before `after`, alone."""
         begin = int(self.begin[first])
         rows, some = slice(begin, int(self.end[after - 1])), slice(first, after)
         copies = slice(*np.searchsorted(self.copies_of, (first, after)).tolist())
