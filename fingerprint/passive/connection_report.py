@@ -99,6 +99,11 @@ class ConnectionReports:
         """Return how many connections there are."""
         return len(self._batch.over)
 
+    def only(self, rows: Column) -> ConnectionReports:
+        """Return the reports in these rows: numbers, or a mask."""
+        chosen = self._batch._replace(over=self._batch.over[rows])
+        return ConnectionReports(chosen, self._reading, incomplete=self.incomplete)
+
     @property
     def merged(self) -> Column:
         """Return whether the first flight of each has frames that an offload merged."""

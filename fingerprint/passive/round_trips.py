@@ -54,7 +54,7 @@ class Sampled(NamedTuple):
 
 
 def sampled(found: Connections, number: int, without: int = RST) -> Sampled | None:
-    """Return the samples of side `number`, of its segments without such flags; None: it sent nothing, or no ACK came."""
+    """Return the samples of side `number`, of its segments without such flags; None if there is no ACK of any."""
     rows = found.rows
     way = found.way(number)
     spans = rows.length[way.rows] + ((rows.flags[way.rows] & (SYN | FIN)) != 0)

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: MIT
+"""The course of a connection as a picture: what one side sent, its repeats by cause, bytes in flight, round trips.
+
+Question   When did what go wrong, and what held the sender back?
+Method     Drawings share one axis of time: bytes sent, with the other side's acknowledgements and the right edge of its
+           receive window; events, a lane for each kind; bytes sent and not acknowledged, with the window; round trips.
+           Time has `COLUMNS` columns. In each, a line keeps its least, its most and its last value, and data its lowest
+           and its highest byte. An event is left out only where the same event stands in the same column and height;
+           the number beside its lane counts all. The picture ends with the last byte, acknowledgement or event.
+Reads as   seen where the capture stood: at the receiver, bytes are acknowledged as soon as they are seen.
+Fails as   None where the side sent nothing, or all at one time. No window where its scale was not captured.
+Differs    from tcptrace's graphs, which have a mark a packet: of a million packets nothing is seen, and much to load.
+Source     RFC 9293 3.4, RFC 7323 2.2; tcptrace, xplot (time-sequence graphs)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from xml.etree.ElementTree import Element
+
+import numpy as np
+
+from configtron.fingerprint.passive.columns import Column
+from configtron.fingerprint.passive.connections import NEVER, Connections
+from configtron.fingerprint.passive.retransmissions import HOLE, KINDS, REORDERED, retransmissions, sent_by
+from configtron.fingerprint.passive.round_trips import sampled
+from configtron.fingerprint.passive.summary import SIDES
+from configtron.model.nouns import RST, SYN
+from configtron.report.page.markup import add, el, percent, stretched
+from configtron.report.page.ticks import log_ticks, ticks
+
+# Columns of time: a large screen shows a pixel each.
+COLUMNS = 900
+# Pixels: heights of the drawings, of their titles, of a lane, of the axis of time.
+SEQUENCE, FLIGHT, TRIPS, TITLE, LANE, AXIS = 240, 110, 90, 26, 22, 22
+# Above the highest value.
+ROOM = 1.06
+# Round trips that differ by more are drawn on a logarithmic scale.
+WIDE = 8.0
+# A window that is higher than so many times the bytes in flight leaves the drawing: it would press them flat.
+HIGH = 2.0
+# Names and classes of events, in the order of their lanes.
+EVENTS = {
+    "rto": ("sent again after a timeout", "e-timer"), "tlp": ("tail loss probe", "e-timer"),
+    "fast": ("sent again after duplicate or selective ACKs", "e-fast"),
+    "unneeded": ("sent again though acknowledged", "e-other"), "other": ("sent again, cause not captured", "e-other"),
+    HOLE: ("gap: bytes before are missing", "e-gap"), REORDERED: ("overtaken: fills a gap", "e-gap"),
+    "opening": ("SYN or SYN-ACK again", "e-timer"), "closed": ("receiver closed its window", "e-window"),
+    "reset": ("reset", "e-other"),
+}  # fmt: skip
+UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
+Marks = Sequence[tuple[float, str]]
+
+
+def drawn(found: Connections, side: int, scale: int, numbers: Mapping[str, float | None]) -> Element | None:
+    """Return the picture of what a side of one connection sent, its words as its label; None if it sent no data, or all
+    at one time.
+
+    scale   shift of the other side's windows, below 0: unknown; numbers: those of the connection's report
+    """
+    rows, flags, sent = found.rows, found.rows.flags, sent_by(found, found.way(side))
+    at, rtt_ns = (rows.at - rows.at[0]) / 1e9, round((numbers["rtt"] or 0.0) * 1e9)
+    repeats = retransmissions(found, side, sent, np.array([rtt_ns]), np.array([numbers["sack"] == 1]))
+    new = np.flatnonzero((rows.length[sent.row] > 0) & ~sent.old)
+    acks = np.flatnonzero((found.server != bool(side)) & (found.ack > NEVER) & ((flags & RST) == 0))
+    syns = [np.flatnonzero(((flags & (SYN | RST)) == SYN) & (found.server == other))[1:] for other in (False, True)]
+    events = {name: repeats.row[repeats.kind == place] for place, name in enumerate(KINDS)} | {
+        "opening": np.concatenate(syns), "reset": np.flatnonzero((flags & RST) != 0),
+        "closed": acks[(rows.window[acks] == 0) & ((flags[acks] & SYN) == 0)],
+    }  # fmt: skip
+    events = {name: events[name] for name in EVENTS if len(events[name])}
+    samples = sampled(found, side)
+    timed = acks[:0] if samples is None else samples.acks.row
+    trips = at[timed] if samples is None else at[timed] - at[samples.sent.row[samples.held]]
+    span = max((float(at[row].max()) for row in (sent.row[new], timed, *events.values()) if len(row)), default=0.0)
+    if not len(new) or span <= 0.0:
+        return None
+    top, una = np.zeros((2, rows.size), np.int64)
+    top[sent.row], una[acks] = sent.end, found.ack[acks]
+    top, una = np.maximum.accumulate(top), np.maximum.accumulate(una)
+    flight, ends, offers = np.maximum(top - una, 0), sent.end[new], acks[: len(acks) * (scale >= 0)]
+    window = rows.window[offers].astype(np.int64) << np.where(flags[offers] & SYN, 0, max(scale, 0))
+    words = [f"The {SIDES[side]} sent {size_text(int(ends.max()) - 1)} within {_seconds(span)}"]
+    words += [f"{len(row)} × {EVENTS[name][0]}" for name, row in events.items()]
+    words.append(f"at most {size_text(int(flight.max()))} in flight")
+    words.append(f"receive window up to {size_text(int(window.max()))}" if len(window) else "receive window unknown")
+    if len(trips):
+        words.append("round trips from {} to {}, median {}".format(*map(_seconds, np.quantile(trips, (0, 1, 0.5)))))
+    made = _Drawings(at, span)
+    most = float(ends.max()) * ROOM
+    made.panel(f"stream [{unit_of(most)[1]}]", SEQUENCE, _marks(most), [
+        ("edge", _line(made.x[offers], _y((found.ack[offers] + window) / most, SEQUENCE))),
+        ("acked", _line(made.x[acks], _y(una[acks] / most, SEQUENCE))),
+        ("data", _bars(made.x[sent.row[new]], _y(sent.start[new] / most, SEQUENCE), _y(ends / most, SEQUENCE))),
+        *((EVENTS[name][1], _dots(made.x[row], _y((found.seq + rows.length)[row] / most, SEQUENCE)))
+          for name, row in events.items() if name in KINDS),
+    ])  # fmt: skip
+    for name, row in events.items():
+        made.lane(f"{len(row)} × {EVENTS[name][0]}", EVENTS[name][1], row)
+    most = max(int(flight.max()), 1)
+    most = ROOM * min(max(most, int(window.max(initial=0))), HIGH * most)
+    made.panel(f"in flight, and the receive window [{unit_of(most)[1]}]", FLIGHT, _marks(most), [
+        ("edge", _line(made.x[offers], _y(window / most, FLIGHT))),
+        ("flight", _line(made.x, _y(flight / most, FLIGHT))),
+    ])  # fmt: skip
+    if len(trips):
+        made.trips(timed, np.maximum(trips * 1e3, 1e-3))
+    return made.svg("; ".join(words) + ".")
+
+
+def unit_of(size: float) -> tuple[float, str]:
+    """Return the unit of numbers of bytes up to that size: how many bytes it is, and its name."""
+    return next((unit for unit in UNITS if size >= unit[0]), UNITS[-1])
+
+
+def size_text(size: float) -> str:
+    """Return a number of bytes as text."""
+    return f"{size / unit_of(size)[0]:.3g} {unit_of(size)[1]}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
+
+
+class _Drawings:
+    """Drawings, one below the other; `x` is the column of each row of the connection."""
+
+    def __init__(self, at: Column, span: float) -> None:
+        self.x = np.clip(np.rint(at * (COLUMNS / span)), 0, COLUMNS).astype(np.int64)
+        self._span, self._y, self._shapes = span, 0, list[Element]()
+
+    def svg(self, words: str) -> Element:
+        """Return them all, above an axis of time."""
+        svg, many, unit = stretched(self._y + AXIS, words), *((1.0, "s") if self._span >= 1 else (1e3, "ms"))
+        for tick, word in ticks(0.0, self._span * many):
+            x = percent(100 * tick / many / self._span)
+            add(svg, el("line", x1=x, x2=x, y1=TITLE, y2=self._y, class_="grid"),
+                el("text", f"{word} {unit}", x=x, y=self._y + 16, class_="t-soft", text_anchor="middle"))  # fmt: skip
+        return add(svg, *self._shapes)
+
+    def panel(self, title: str, height: int, marks: Marks, paths: Sequence[tuple[str, str]]) -> None:
+        """Add a drawing. marks: of its height, as shares; paths: classes and shapes."""
+        self._y += TITLE
+        for share, word in marks:
+            y = self._y + height * (1 - share)
+            self._shapes += [el("line", x1=0, x2="100%", y1=y, y2=y, class_="grid" if share else "axis"),
+                             el("text", word, x=-6, y=y + 4, class_="t-soft", text_anchor="end")]  # fmt: skip
+        self._add(height, paths, title, 0, self._y - 8)
+
+    def lane(self, title: str, kind: str, row: Column) -> None:
+        """Add a lane of events."""
+        x = np.unique(self.x[row])
+        paths = [(f"{kind} lane", _bars(x, np.full(len(x), LANE - 7), np.full(len(x), LANE)))]
+        self._shapes.append(el("line", x1=0, x2="100%", y1=self._y + LANE, y2=self._y + LANE, class_="grid"))
+        self._add(LANE, paths, title, 4, self._y + LANE - 9)
+
+    def trips(self, row: Column, ms: Column) -> None:
+        """Add round trips, on a logarithmic scale if they differ much."""
+        most, least, title = float(ms.max()) * ROOM, float(ms.min()) / ROOM, "round trips [ms]"
+        high, marks = ms / most, [(tick / most, word) for tick, word in ticks(0.0, most)]
+        if most > WIDE * least:
+            title, span = f"{title}, logarithmic", float(np.log(most / least))
+            high = np.log(ms / least) / span
+            marks = [(float(np.log(tick / least)) / span, word) for tick, word in log_ticks(least, most)]
+        self.panel(title, TRIPS, marks, [("trip", _bars(self.x[row], _y(high, TRIPS), _y(high, TRIPS)))])
+
+    def _add(self, height: int, paths: Sequence[tuple[str, str]], title: str, x: int, y: int) -> None:
+        shapes = [el("path", d=d, class_=kind) for kind, d in paths if d]
+        self._shapes.append(el("svg", *shapes, y=self._y, width="100%", height=height,
+                               viewBox=f"0 0 {COLUMNS} {height}", preserveAspectRatio="none"))  # fmt: skip
+        self._shapes.append(el("text", title, x=x, y=y, class_="halo"))
+        self._y += height
+
+
+def _marks(most: float) -> Marks:
+    """Return ticks of bytes from 0 to `most`."""
+    unit = unit_of(most)[0]
+    return [(tick * unit / most, word) for tick, word in ticks(0.0, most / unit)]
+
+
+def _y(share: Column, height: int) -> Column:
+    """Return places in a drawing; what is far outside stays outside."""
+    return np.rint(height * (1 - np.clip(share, -0.1, 1.1))).astype(np.int64)
+
+
+def _line(x: Column, y: Column) -> str:
+    """Return a line that keeps its value until the next: of each column the least, the most and the last."""
+    if not len(x):
+        return ""
+    begin = np.flatnonzero(np.diff(x, prepend=-1))
+    stops = np.minimum.reduceat(y, begin), np.maximum.reduceat(y, begin), y[np.append(begin[1:], len(y)) - 1]
+    before, now = int(x[0]), int(y[0])
+    made = [f"M{before} {now}"]
+    for column, *places in zip(*(part.tolist() for part in (x[begin], *stops)), strict=True):
+        if any(place != now for place in places):
+            made.append(f"h{column - before}")
+            before = column
+        for place in places:
+            made.append(f"v{place - now}" if place != now else "")
+            now = place
+    return "".join((*made, f"H{COLUMNS}"))
+
+
+def _bars(x: Column, y: Column, end: Column) -> str:
+    """Return an upright line in each column, from the lowest byte to the highest; a dot where both are the same."""
+    begin = np.flatnonzero(np.diff(x, prepend=-1))
+    low, high = np.minimum.reduceat(np.minimum(y, end), begin), np.maximum.reduceat(np.maximum(y, end), begin)
+    return _strokes(zip(x[begin].tolist(), low.tolist(), (high - low).tolist(), strict=True))
+
+
+def _dots(x: Column, y: Column) -> str:
+    """Return a dot at each place."""
+    return _strokes((column, row, 0) for column, row in np.unique(np.stack((x, y), axis=1), axis=0).tolist())
+
+
+def _strokes(strokes: Iterable[tuple[int, int, int]]) -> str:
+    made, x, y = ["M0 0"], 0, 0
+    for column, row, tall in strokes:
+        made.append(f"m{column - x} {row - y}v{tall}")
+        x, y = column, row + tall
+    return "".join(made)
