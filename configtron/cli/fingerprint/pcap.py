@@ -34,7 +34,8 @@ def pcap(
 
     Several files are one capture, in whatever order they are named: packets count in the order of their times. Each
     connection is reported with what it shows about both sides, graded as in docs/fingerprint.md. What cannot be read
-    is counted on standard error; some tunnels are read by Scapy, if it is installed. Exit code 3: a file was cut
+    is counted on standard error; some tunnels are read by Scapy, if it is installed. The page (-f html) adds pictures
+    of the worst and largest connections. Exit code 3: a file was cut
     or broken, or frames could not be read; 4: no TCP in it.
     """
     from configtron.report.connections import counted, knobs_in, write_connections, write_servers

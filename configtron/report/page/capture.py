@@ -210,4 +210,4 @@ def _picture(row: ConnectionReport, frame: str, side: int, picture: Element | No
         yield el("p", f"{picture.get('aria-label')}{place}")
         yield el("div", picture, class_="course")
     verdicts = "; ".join(f"{one.knob} {shown(one)}" for one in row.observations)
-    yield el("p", verdicts, class_="soft")
+    yield el("p", f"Verdicts: {verdicts or 'none'}.", class_="soft")

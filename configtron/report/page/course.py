@@ -4,7 +4,7 @@
 Question   When did what go wrong, and what held the sender back?
 Method     Drawings share one axis of time: bytes sent, with the other side's acknowledgements and the right edge of its
            receive window; events, a lane for each kind; bytes sent and not acknowledged, with the window; round trips.
-           Time has `COLUMNS` columns. In each, a line keeps its least, its most and its last value, and data its lowest
+           Time has `TIME_COLUMNS` columns. In each, a line keeps its least, its most and its last value, and data its lowest
            and its highest byte. An event is left out only where the same event stands in the same column and height;
            the number beside its lane counts all. The picture ends with the last byte, acknowledgement or event.
 Reads as   seen where the capture stood: at the receiver, bytes are acknowledged as soon as they are seen.
@@ -30,9 +30,9 @@ from configtron.report.page.markup import add, el, percent, stretched
 from configtron.report.page.ticks import log_ticks, ticks
 
 # Columns of time: a large screen shows a pixel each.
-COLUMNS = 900
+TIME_COLUMNS = 900
 # Pixels: heights of the drawings, of their titles, of a lane, of the axis of time.
-SEQUENCE, FLIGHT, TRIPS, TITLE, LANE, AXIS = 240, 110, 90, 26, 22, 22
+SEQUENCE, FLIGHT, TRIPS, TITLE, LANE, AXIS = 240, 110, 90, 28, 24, 22
 # Above the highest value.
 ROOM = 1.06
 # Round trips that differ by more are drawn on a logarithmic scale.
@@ -41,12 +41,11 @@ WIDE = 8.0
 HIGH = 2.0
 # Names and classes of events, in the order of their lanes.
 EVENTS = {
-    "rto": ("sent again after a timeout", "e-timer"), "tlp": ("tail loss probe", "e-timer"),
-    "fast": ("sent again after duplicate or selective ACKs", "e-fast"),
-    "unneeded": ("sent again though acknowledged", "e-other"), "other": ("sent again, cause not captured", "e-other"),
-    HOLE: ("gap: bytes before are missing", "e-gap"), REORDERED: ("overtaken: fills a gap", "e-gap"),
-    "opening": ("SYN or SYN-ACK again", "e-timer"), "closed": ("receiver closed its window", "e-window"),
-    "reset": ("reset", "e-other"),
+    "rto": ("repeat after a timeout", "e-timer"), "tlp": ("tail loss probe", "e-timer"),
+    "fast": ("fast repeat", "e-fast"), "unneeded": ("repeat of acknowledged bytes", "e-other"),
+    "other": ("repeat, cause not captured", "e-other"), HOLE: ("gap before the segment", "e-gap"),
+    REORDERED: ("overtaken segment", "e-gap"), "opening": ("SYN or SYN-ACK again", "e-timer"),
+    "closed": ("window closed", "e-window"), "reset": ("reset", "e-other"),
 }  # fmt: skip
 UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 Marks = Sequence[tuple[float, str]]
@@ -69,7 +68,7 @@ def drawn(found: Connections, side: int, scale: int, numbers: Mapping[str, float
         "closed": acks[(rows.window[acks] == 0) & ((flags[acks] & SYN) == 0)],
     }  # fmt: skip
     events = {name: events[name] for name in EVENTS if len(events[name])}
-    samples = sampled(found, side)
+    samples = sampled(found, side, RST | SYN)
     timed = acks[:0] if samples is None else samples.acks.row
     trips = at[timed] if samples is None else at[timed] - at[samples.sent.row[samples.held]]
     span = max((float(at[row].max()) for row in (sent.row[new], timed, *events.values()) if len(row)), default=0.0)
@@ -126,7 +125,7 @@ class _Drawings:
     """Drawings, one below the other; `x` is the column of each row of the connection."""
 
     def __init__(self, at: Column, span: float) -> None:
-        self.x = np.clip(np.rint(at * (COLUMNS / span)), 0, COLUMNS).astype(np.int64)
+        self.x = np.clip(np.rint(at * (TIME_COLUMNS / span)), 0, TIME_COLUMNS).astype(np.int64)
         self._span, self._y, self._shapes = span, 0, list[Element]()
 
     def svg(self, words: str) -> Element:
@@ -152,7 +151,7 @@ class _Drawings:
         x = np.unique(self.x[row])
         paths = [(f"{kind} lane", _bars(x, np.full(len(x), LANE - 7), np.full(len(x), LANE)))]
         self._shapes.append(el("line", x1=0, x2="100%", y1=self._y + LANE, y2=self._y + LANE, class_="grid"))
-        self._add(LANE, paths, title, 4, self._y + LANE - 9)
+        self._add(LANE, paths, title, 4, self._y + LANE - 8)
 
     def trips(self, row: Column, ms: Column) -> None:
         """Add round trips, on a logarithmic scale if they differ much."""
@@ -167,7 +166,7 @@ class _Drawings:
     def _add(self, height: int, paths: Sequence[tuple[str, str]], title: str, x: int, y: int) -> None:
         shapes = [el("path", d=d, class_=kind) for kind, d in paths if d]
         self._shapes.append(el("svg", *shapes, y=self._y, width="100%", height=height,
-                               viewBox=f"0 0 {COLUMNS} {height}", preserveAspectRatio="none"))  # fmt: skip
+                               viewBox=f"0 0 {TIME_COLUMNS} {height}", preserveAspectRatio="none"))  # fmt: skip
         self._shapes.append(el("text", title, x=x, y=y, class_="halo"))
         self._y += height
 
@@ -180,7 +179,8 @@ def _marks(most: float) -> Marks:
 
 def _y(share: Column, height: int) -> Column:
     """Return places in a drawing; what is far outside stays outside."""
-    return np.rint(height * (1 - np.clip(share, -0.1, 1.1))).astype(np.int64)
+    places: Column = np.rint(height * (1 - np.clip(share, -0.1, 1.1))).astype(np.int64)
+    return places
 
 
 def _line(x: Column, y: Column) -> str:
@@ -198,7 +198,7 @@ def _line(x: Column, y: Column) -> str:
         for place in places:
             made.append(f"v{place - now}" if place != now else "")
             now = place
-    return "".join((*made, f"H{COLUMNS}"))
+    return "".join((*made, f"H{TIME_COLUMNS}"))
 
 
 def _bars(x: Column, y: Column, end: Column) -> str:
