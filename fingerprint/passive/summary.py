@@ -14,6 +14,7 @@ import numpy as np
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, CUT, LATE, SACK_OK, STAMPED, Column
 from configtron.fingerprint.passive.connections import NEVER, Connections, Direction, highest, latest, leader, running
 from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES, Flights, HandshakeFacts, first_flights
+from configtron.fingerprint.passive.limits import LIMITS, PARTS, share_time
 from configtron.fingerprint.passive.retransmissions import (
     KINDS,
     Retransmissions,
@@ -115,8 +116,15 @@ LOAD = {
     "window_rate_most": ColumnMeaning("bit/s", "max", "largest delivery rate over two round trips"),
     "last_window": ColumnMeaning("bytes", "last", "latest window of this side that was open, scaled"),
 }
+# Why it took so long: fingerprint/passive/limits.py.
+LIMITED = {
+    f"limit_{limit}_{part}": ColumnMeaning("ns" if part == "ns" else "", join, f"{limit}: {part}")
+    for limit in LIMITS
+    for part, join in PARTS.items()
+}
 CONNECTION_COLUMNS = {
     **CONNECTION,
+    **LIMITED,
     **{f"{side}_{name}": about for side in SIDES for name, about in (*SIDE.items(), *TRIPS.items(), *LOAD.items())},
 }
 
@@ -163,15 +171,18 @@ def _summarise_part(found: Connections, *, trips: bool) -> ConnectionSummary:
     whole = found.opened.all(axis=1) & (columns["options_cut"] == 0)
     scales = _scales(columns, whole)
     sent = [sent_by(found, way) for way in ways]
+    repeats = []
     for number, side in enumerate(SIDES):
         last_window = _windows(found, ways[number], scales[number], number, side, columns)
         again = _stream(found, sent[number], number, side, columns)
+        repeats.append(again)
         columns[f"{side}_first_data"][timeless] = ABSENT
         _beyond(found, sent[number], scales, number, side, columns)
         if trips:
             more = round_trips(found, number) | under_load(found, number, again, columns["rtt"])
             more["last_window"] = last_window
             columns |= {f"{side}_{name}": column for name, column in more.items()}
+    columns |= share_time(found, sent, repeats, scales, columns)
     return ConnectionSummary(columns, first_flights(found, sent[1], _known(found, columns, whole, opening)))
 
 
