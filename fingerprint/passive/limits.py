@@ -39,7 +39,7 @@ import numpy as np
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, SACKED, Column
 from configtron.fingerprint.passive.connections import NEVER, Connections, before, highest, leader, running
 from configtron.fingerprint.passive.first_flight import STAMP_BYTES
-from configtron.fingerprint.passive.retransmissions import CAUSES, Retransmissions, Sent
+from configtron.fingerprint.passive.retransmissions import CAUSES, PROBE_RTTS, TIMER_NS, Retransmissions, Sent
 from configtron.model.nouns import FIN, RST, SYN
 
 # What a connection waits for. `unknown`: the packets do not tell.
@@ -59,6 +59,11 @@ PACED_SHARE = 4
 EARLY_SHARE = 16
 # A smaller segment passes every path (RFC 791: 576 bytes with headers); sent more often than this, a full one is stuck.
 LEAST_FULL, STUCK_MOST = 512, 2
+# A congestion window grows within so many round trips.
+LEVEL_RTTS = 4
+# A jump of more packet numbers than this is no loss. A slow answer may have lost its first segment too: this many do
+# not explain its delay.
+LOST_MOST, ASKED_LOST = 1000, 2
 
 
 class Limit(NamedTuple):
@@ -116,10 +121,10 @@ def share_time(
         alive[side.row[side.alive]] = True
     cause, alive = cause[order], alive[order]
     scale = np.where(main, scales[0], scales[1])
-    segment = _segment_size(main, columns)
+    segment, offered = _segment_size(main, columns)
     flow = _Flow(found, order, of, at, by_main, cause, alive, scale, segment, count)
-    code = flow.codes(main, trips[0] + trips[1])
-    if (stuck := flow.stuck()).any():
+    code = flow.codes(main, np.where(np.minimum(*trips) > 0, trips[0] + trips[1], 0), columns["sack"] == 1, offered * 31 // 32)
+    if (stuck := flow.stuck(columns["frag_needed"] > 0)).any():
         code[stuck] = MTU
     opening, opened = flow.opening(main)
     code[opening] = HANDSHAKE
@@ -171,12 +176,12 @@ def _shortest_trip(found: Connections, sent: Sequence[Sent], number: int, column
     return np.where(shortest == np.iinfo(np.int64).max, 0, np.maximum(shortest, 0))[:count]
 
 
-def _segment_size(main: Column, columns: Mapping[str, Column]) -> Column:
-    """Return the payload (bytes) of the main sender's full segments."""
+def _segment_size(main: Column, columns: Mapping[str, Column]) -> tuple[Column, Column]:
+    """Return the payload (bytes) of the main sender's full segments, and that which the sides agreed on."""
     offers = [np.where(columns[f"{side}_mss"] > 0, columns[f"{side}_mss"], 1 << 16) for side in ("client", "server")]
     agreed = np.minimum(*offers) - STAMP_BYTES * np.maximum(columns["stamps"], 0)
     largest = np.where(main, columns["server_largest"], columns["client_largest"])
-    return np.maximum(np.minimum(agreed, largest), 1)
+    return np.maximum(np.minimum(agreed, largest), 1), agreed
 
 
 class _Flow:
@@ -215,14 +220,47 @@ class _Flow:
         self.next = np.minimum(self.next, size - 1)
         self.none |= of[self.next] != of
         self.spoke = _last(self.data, of)
+        self.closed = _last((self.flags & (FIN | RST)) != 0, of) >= 0
         self.wrote = _last(self.data & by_main, of)
         self.heard = _last(told & ~by_main, of)
+        self.lost = self._lost(rows.ident[order].astype(np.int64), count)
         self.repeated = _last((cause >= 0) & by_main, of)
         self.recover = before(_upto(self.tops[0], (cause >= 0) & by_main, of), of, 0)
+        self.final = np.zeros(count, np.int64)
+        self.final[of[self.data & by_main]] = np.flatnonzero(self.data & by_main)
         self.sides = [np.bincount(of[side], minlength=count) for side in (by_main & counts, told & ~by_main)]
 
-    def codes(self, main: Column, rtt: Column) -> Column:
-        """Return what the connection waited for before each row: one of `LIMITS`, by number."""
+    def _lost(self, ident: Column, count: int) -> Column:
+        """Return how many packets of the main sender are missing before each of its rows, by the numbers (IPv4) that
+        its host counts up; 0 where it does not."""
+        of = self.of
+        previous = _last(self.by_main, of)
+        step = np.where(self.by_main & (previous >= 0), (ident - ident[previous]) & 0xFFFF, 0)
+        frames = -(-np.where(previous >= 0, self.length[previous], 0) // self.segment)
+        gap = step - np.maximum(frames, 1)
+        counts = np.bincount(of[gap == 0], minlength=count) * 2 > np.bincount(of[step > 0], minlength=count)
+        found: Column = np.where(counts[of] & (gap > 0) & (gap < LOST_MOST), gap, 0)
+        return found
+
+    def _level(self, rtt: Column) -> Column:
+        """Return whether what is outstanding has long been no more than before, though nothing was lost: so bounds a
+        send buffer, while a congestion window would grow."""
+        of, at = self.of, self.at
+        most = running(np.where(self.by_main, self.tops[0] - self.acks[0], 0), of)
+        grew = most > before(most, of, 0)
+        since = np.maximum(_last(grew, of), 0)
+        place = np.where(grew, np.arange(len(of)), len(of))
+        until = np.minimum.accumulate(place[::-1])[::-1]
+        until = np.where(until < len(of), until, len(of) - 1)
+        until = np.where(of[until] == of, until, self.final[of])
+        found: Column = (at[until] - at[since] > LEVEL_RTTS * rtt) & (rtt > 0) & (self.recover <= 0)
+        return found[self.next]
+
+    def codes(self, main: Column, rtt: Column, sack: Column, cut: Column) -> Column:
+        """Return what the connection waited for before each row: one of `LIMITS`, by number.
+
+        By connection: the round trip (ns, 0: unknown), whether SACK is agreed, below which size segments were cut.
+        """
         of, at, then = self.of, self.at, self.next
         rtt, wrote = rtt[of], np.maximum(self.wrote, 0)
         turn = [np.where(main[of] == side, SERVER, CLIENT) for side in (True, False)]
@@ -230,9 +268,16 @@ class _Flow:
         asked = (self.spoke < 0) | ~self.by_main[self.spoke]
         short = (self.wrote >= 0) & (self.length[wrote] % self.segment != 0)
         heard = np.where(self.heard[then] >= 0, at[then] - at[self.heard[then]], at[then])
-        released = heard <= rtt // SOON_SHARE + SOON_NS
-        paced = ~idle & (at[then] - at[self.wrote[then]] <= rtt // PACED_SHARE + SOON_NS)
+        released = (heard <= rtt // SOON_SHARE + SOON_NS) & ~self._level(rtt)
+        silence = at[then] - at[self.wrote[then]]
+        paced = ~idle & (silence <= rtt // PACED_SHARE + SOON_NS)
         code = np.where(idle & asked, turn[0], np.where(~short & (released | paced), CONGESTION, SENDER))
+        # what was lost before it came here is missing among the numbers of the sender's packets
+        lost = self.lost[then]
+        timer = (lost > np.where(idle & asked, ASKED_LOST, 0)) & (silence >= np.where(rtt > 0, PROBE_RTTS * rtt, TIMER_NS))
+        probe = sack[of] & ((lost == 1) | (self.seq[then] > self.acked + self.flight))
+        smaller = (self.segment < cut[of])
+        code = np.where(timer, np.where(probe, PROBE, np.where(smaller & (self.wrote < 0), MTU, TIMEOUT)), code)
         need = np.minimum(self.length[then], self.segment)
         code[self.room < need] = WINDOW
         other = ~self.by_main[then]
@@ -241,7 +286,10 @@ class _Flow:
         code[other] = theirs[other]
         rest = self.none
         final = self.acks[0][self.found.end - 1][of] >= self.tops[0][self.found.end - 1][of]
-        code[rest] = np.where(idle, END, np.where(final, TRIP, UNKNOWN))[rest]
+        # a client that asked and has not closed still waits for the answer
+        spoke = np.maximum(self.spoke, 0)
+        waits = (self.spoke >= 0) & (self.by_main[spoke] != main[of]) & ~self.closed
+        code[rest] = np.where(idle, np.where(waits, SERVER, END), np.where(final, TRIP, UNKNOWN))[rest]
         again = ~rest & (self.cause[then] >= 0) & ((self.room > 0) | (self.length[then] > 1))
         code[again] = OF_CAUSE[self.cause[then[again]]]
         repairing = self.acked < self.recover
@@ -257,8 +305,9 @@ class _Flow:
         early &= self.found.opened.any(axis=1)[self.of]
         return early, early & client
 
-    def stuck(self) -> Column:
-        """Return whether full segments were lost again and again before each row, while smaller ones passed."""
+    def stuck(self, told: Column) -> Column:
+        """Return whether full segments were lost again and again before each row, while smaller ones passed; or once,
+        where a router told the sender so (by connection)."""
         of, count = self.of, self.found.total
         full = self.by_main & self.data & (self.length >= self.segment) & (self.segment >= LEAST_FULL)
         first = leader(of, np.flatnonzero(full & (self.acks[0] <= self.seq)), count)
@@ -271,7 +320,11 @@ class _Flow:
         until = np.where(cut >= 0, cut, self.found.end - 1)
         passes = np.bincount(of[later & ~self.by_main & self.sacked], minlength=count) > 0
         passes |= (cut >= 0) & (self.acks[0][self.found.end - 1] > start[self.found.begin])
-        hole = (first >= 0) & (sends > STUCK_MOST) & passes & (self.acks[0][until] <= start[self.found.begin])
+        # the other side goes on, and hears the answers to that
+        heard = np.bincount(of[later & ~self.by_main & (self.end > before(self.tops[1], of, 0))], minlength=count) > 0
+        deaf = np.bincount(of[later & ~self.by_main & (self.cause >= 0)], minlength=count) > 0
+        passes |= heard & ~deaf
+        hole = (first >= 0) & (told | ((sends > STUCK_MOST) & passes)) & (self.acks[0][until] <= start[self.found.begin])
         found: Column = hole[of] & later & (self.acked <= start)
         return found
 

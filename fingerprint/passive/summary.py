@@ -65,6 +65,8 @@ CONNECTION = {
     "stamps": ColumnMeaning("", "first", "1: both sides agreed on timestamps"),
     "options_cut": ColumnMeaning("", "first", "1: the options of a SYN were not captured"),
     "out_of_order": ColumnMeaning("", "sum", "segments that were recorded behind later ones"),
+    "frag_needed": ColumnMeaning("", "sum", "ICMP messages that a packet of this connection was too big"),
+    "frag_needed_mtu": ColumnMeaning("bytes", "min", "the smallest MTU in them"),
     "clock": ColumnMeaning(
         "", "max", "1: a clock was set back between the segments; 2: they have no times, or all the same"
     ),
@@ -136,9 +138,19 @@ class ConnectionSummary(NamedTuple):
     flights: Flights
 
 
-def summarise(found: Connections, *, trips: bool = False) -> ConnectionSummary:
-    """Everything about every connection; with `trips`, the round trips of both sides too."""
-    parts = [_summarise_part(part, trips=trips) for part in found.parts()]
+def summarise(found: Connections, too_big: dict[int, list[int]], *, trips: bool = False) -> ConnectionSummary:
+    """Everything about every connection; with `trips`, the round trips of both sides too.
+
+    too_big   the MTUs that ICMP messages name, by connection
+    """
+    told = {"frag_needed": np.zeros(found.total, np.int64), "frag_needed_mtu": np.full(found.total, ABSENT, np.int64)}
+    for connection, sizes in too_big.items():
+        told["frag_needed"][connection], told["frag_needed_mtu"][connection] = len(sizes), min(sizes)
+    at, parts = 0, []
+    for part in found.parts():
+        some = {name: column[at : at + part.total] for name, column in told.items()}
+        parts.append(_summarise_part(part, some, trips=trips))
+        at += part.total
     columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
     flights = Flights(*map(np.concatenate, zip(*(part.flights for part in parts), strict=True)))
     # Rows of a part count from its first connection's.
@@ -147,7 +159,7 @@ def summarise(found: Connections, *, trips: bool = False) -> ConnectionSummary:
     return ConnectionSummary(columns, flights._replace(first=flights.first + before, last=flights.last + before))
 
 
-def _summarise_part(found: Connections, *, trips: bool) -> ConnectionSummary:
+def _summarise_part(found: Connections, told: dict[str, Column], *, trips: bool) -> ConnectionSummary:
     count = found.total
     rows = found.rows
     columns: dict[str, Column] = {
@@ -156,6 +168,7 @@ def _summarise_part(found: Connections, *, trips: bool) -> ConnectionSummary:
         "ended": np.maximum.reduceat(rows.at, found.begin) if count else found.begin,
         "packets": _counted(found.of, (rows.bits & COUNTED) == 0, count),
         "copies": np.bincount(found.copies_of, minlength=count),
+        **told,
         "out_of_order": _counted(found.of, (rows.bits & (COUNTED | LATE)) == LATE, count),
     }
     still = (columns["ended"] == columns["started"]) & ((columns["packets"] > STILL_MOST) | (columns["ended"] == 0))

@@ -42,7 +42,7 @@ class Plant(NamedTuple):
 
     cause     the limits that take most of the time, the largest first
     lose      of the main sender's data packets: number (from 0), time since the first -> lost
-    syns      so many SYNs are lost
+    syns      so many SYNs are lost, and so many SYN-ACKs
     mtu       larger packets of the main sender are lost; with `icmp` the path says so
     """
 
@@ -62,7 +62,7 @@ class Plant(NamedTuple):
     linger_s: float = 0.0
     rate_kbps: float = 0.0
     lose: Callable[[int, float], bool] = lambda number, at: False
-    syns: int = 0
+    syns: tuple[int, int] = (0, 0)
     mtu: int = 0
     icmp: bool = False
     probing: int = 0
@@ -74,7 +74,8 @@ def _plants() -> Iterator[tuple[str, Plant]]:
             way = {"rtt_s": ms / 1e3, "upload": upload}
             name = f"{'up' if upload else 'down'}-{ms}"
             rtt = ms / 1e3
-            yield f"syn-{name}", Plant(("handshake",), syns=1 + (ms == 60), **way)
+            yield f"syn-{name}", Plant(("handshake",), syns=(1 + (ms == 60), 0), **way)
+            yield f"synack-{name}", Plant(("handshake",), syns=(0, 1), **way)
             yield f"server-{name}", Plant(("server",), server_s=1.0 + 10 * rtt, **way)
             yield f"client-{name}", Plant(("client",), requests=4, client_s=0.4 + 8 * rtt, **way)
             yield f"window-{name}", Plant(("receive-window",), rcvbuf=4096, size=200_000, **way)
@@ -86,7 +87,7 @@ def _plants() -> Iterator[tuple[str, Plant]]:
             yield f"queue-{name}", Plant(("congestion",), size=1_000_000, rate_kbps=4000, **way)
             yield f"outage-{name}", Plant(("timeout",), lose=lambda n, at, rtt=rtt: 1.5 * rtt < at < 1.5 * rtt + 1.5, **way)
             yield f"tail-{name}", Plant(("tail-probe",), size=4000, requests=6, lose=lambda n, at: n % 4 == 2, **way)
-            yield f"fast-{name}", Plant(("fast-retransmit",), size=300_000, lose=lambda n, at: n > 10 and n % 12 == 0, **way)
+            yield f"fast-{name}", Plant(("fast-retransmit",), size=300_000, lose=lambda n, at: n % 7 == 3, **way)
             yield f"hole-{name}", Plant(("path-mtu",), mtu=1300, **way)
             yield f"probing-{name}", Plant(("path-mtu",), mtu=1300, probing=1, **way)
             yield f"linger-{name}", Plant(("end",), linger_s=1.0 + 10 * rtt, **way)
@@ -94,7 +95,7 @@ def _plants() -> Iterator[tuple[str, Plant]]:
             yield f"2-think-{name}", Plant(("server", "client"), server_s=0.9 + 5 * rtt, requests=3, client_s=0.7 + 5 * rtt, **way)
             yield f"2-window-{name}", Plant(("server", "receive-window"), server_s=1.0 + 5 * rtt, rcvbuf=4096, size=200_000, **way)
             yield f"2-paced-{name}", Plant(("sender", "server"), chunk=3000, pause_s=0.08, server_s=1.0 + 5 * rtt, **way)
-            yield f"2-syn-{name}", Plant(("handshake", "client"), syns=1, client_s=0.7 + 5 * rtt, requests=2, **way)
+            yield f"2-syn-{name}", Plant(("handshake", "client"), syns=(0, 1), client_s=0.7 + 5 * rtt, requests=2, **way)
             yield f"2-reader-{name}", Plant(("receive-window", "end"), rcvbuf=16_384, size=200_000, read=20_000, read_s=0.3, linger_s=1.0 + 5 * rtt, **way)
             yield f"2-buffer-{name}", Plant(("sender", "server"), sndbuf=8192, size=400_000, server_s=1.0 + 5 * rtt, **way)
 
@@ -103,14 +104,15 @@ PLANTS = dict(_plants())
 
 
 class Path_(Rig):
-    """A path with a fate for each packet, which writes down what passes at its ends and in its middle."""
+    """A path with a fate for each packet, which writes down what passes at its ends and in its middle, before the
+    place where packets are lost."""
 
     plant = Plant(())
 
     def begin(self, plant: Plant) -> None:
         """The next conversation."""
         self.plant, self.number, self.began, self.free = plant, 0, 0.0, [0.0, 0.0]
-        self.syns, self.port = plant.syns, FIRST_PORT + list(PLANTS.values()).index(plant)
+        self.syns, self.port = list(plant.syns), FIRST_PORT + list(PLANTS.values()).index(plant)
         self.seen: list[list[tuple[int, bytes]]] = [[], [], []]
 
     def _carry(self) -> None:
@@ -128,12 +130,13 @@ class Path_(Rig):
                         continue  # of no conversation, or of one before that still hangs
                     stamp, way = time.time_ns(), self.plant.rtt_s / 2
                     self.seen[side * 2].append((stamp, data))
-                    if not self._passes(side, data, now):
+                    passes = self._passes(side, data, now)
+                    self.seen[1].append((stamp + round(way * 5e8), data))
+                    if not passes:
                         continue
                     if self.plant.rate_kbps and side != self.plant.upload:
                         self.free[side] = max(self.free[side], now) + len(data) * 8e-3 / self.plant.rate_kbps
                         way += self.free[side] - now
-                    self.seen[1].append((stamp + round(way * 5e8), data))
                     heappush(due, (now + way, next(order), 1 - side, data))
             while due and due[0][0] <= time.monotonic():
                 _, _, side, data = heappop(due)
@@ -142,9 +145,9 @@ class Path_(Rig):
 
     def _passes(self, side: int, data: bytes, now: float) -> bool:
         size = len(data) - 20 - (data[32] >> 4) * 4
-        if side == 0 and data[33] & 2 and self.syns:
-            self.syns -= 1
-            return False
+        if data[33] & 2:
+            self.syns[side] -= 1
+            return self.syns[side] < 0
         if side == self.plant.upload or size <= 0:
             return True
         if self.plant.mtu and len(data) > self.plant.mtu:
@@ -254,7 +257,7 @@ def main(names: list[str]) -> int:
             plant = PLANTS[name]
             assert isinstance(path, Path_)
             for netns in path.names.values():
-                links.sysctl(netns, [("net/ipv4/tcp_mtu_probing", str(plant.probing)), ("net/ipv4/tcp_no_metrics_save", "1")])
+                links.sysctl(netns, [("net/ipv4/tcp_mtu_probing", str(plant.probing)), ("net/ipv4/tcp_no_metrics_save", "1"), ("net/ipv4/tcp_rmem", "4096 4000000 8000000")])
                 links.ip(netns, ["route flush cache"])
             path.begin(plant)
             one = Conversation(path.names, plant, path.port)
