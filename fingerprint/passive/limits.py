@@ -59,8 +59,8 @@ PACED_SHARE = 4
 EARLY_SHARE = 16
 # A smaller segment passes every path (RFC 791: 576 bytes with headers); sent more often than this, a full one is stuck.
 LEAST_FULL, STUCK_MOST = 512, 2
-# A congestion window grows within so many round trips.
-LEVEL_RTTS = 4
+# A congestion window grows while so many windows are delivered.
+LEVEL_FLIGHTS = 4
 # A jump of more packet numbers than this is no loss. A slow answer may have lost its first segment too: this many do
 # not explain its delay.
 LOST_MOST, ASKED_LOST = 1000, 2
@@ -242,10 +242,10 @@ class _Flow:
         found: Column = np.where(counts[of] & (gap > 0) & (gap < LOST_MOST), gap, 0)
         return found
 
-    def _level(self, rtt: Column) -> Column:
-        """Return whether what is outstanding has long been no more than before, though nothing was lost: so bounds a
-        send buffer, while a congestion window would grow."""
-        of, at = self.of, self.at
+    def _level(self) -> Column:
+        """Return whether what is outstanding grows no more while several times as much is delivered, though nothing was
+        lost: so a send buffer bounds it; a congestion window would grow."""
+        of = self.of
         most = running(np.where(self.by_main, self.tops[0] - self.acks[0], 0), of)
         grew = most > before(most, of, 0)
         since = np.maximum(_last(grew, of), 0)
@@ -253,7 +253,8 @@ class _Flow:
         until = np.minimum.accumulate(place[::-1])[::-1]
         until = np.where(until < len(of), until, len(of) - 1)
         until = np.where(of[until] == of, until, self.final[of])
-        found: Column = (at[until] - at[since] > LEVEL_RTTS * rtt) & (rtt > 0) & (self.recover <= 0)
+        delivered = self.acks[0][until] - self.acks[0][since]
+        found: Column = (delivered > LEVEL_FLIGHTS * most) & (self.recover <= 0)
         return found[self.next]
 
     def codes(self, main: Column, rtt: Column, sack: Column, cut: Column) -> Column:
@@ -268,12 +269,11 @@ class _Flow:
         asked = (self.spoke < 0) | ~self.by_main[self.spoke]
         short = (self.wrote >= 0) & (self.length[wrote] % self.segment != 0)
         heard = np.where(self.heard[then] >= 0, at[then] - at[self.heard[then]], at[then])
-        released = (heard <= rtt // SOON_SHARE + SOON_NS) & ~self._level(rtt)
-        silence = at[then] - at[self.wrote[then]]
-        paced = ~idle & (silence <= rtt // PACED_SHARE + SOON_NS)
+        released = (heard <= rtt // SOON_SHARE + SOON_NS) & ~self._level()
+        paced = ~idle & (at[then] - at[self.wrote[then]] <= rtt // PACED_SHARE + SOON_NS)
         code = np.where(idle & asked, turn[0], np.where(~short & (released | paced), CONGESTION, SENDER))
         # what was lost before it came here is missing among the numbers of the sender's packets
-        lost = self.lost[then]
+        lost, silence = self.lost[then], at[then] - at[np.maximum(self.spoke[then], 0)]
         timer = (lost > np.where(idle & asked, ASKED_LOST, 0)) & (silence >= np.where(rtt > 0, PROBE_RTTS * rtt, TIMER_NS))
         probe = sack[of] & ((lost == 1) | (self.seq[then] > self.acked + self.flight))
         smaller = (self.segment < cut[of])
@@ -325,7 +325,8 @@ class _Flow:
         deaf = np.bincount(of[later & ~self.by_main & (self.cause >= 0)], minlength=count) > 0
         passes |= heard & ~deaf
         hole = (first >= 0) & (told | ((sends > STUCK_MOST) & passes)) & (self.acks[0][until] <= start[self.found.begin])
-        found: Column = hole[of] & later & (self.acked <= start)
+        repair = self.acked < np.minimum(self.tops[0][until][of], self.recover)
+        found: Column = hole[of] & later & ((self.acked <= start) | repair)
         return found
 
 

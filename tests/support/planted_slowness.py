@@ -82,12 +82,12 @@ def _plants() -> Iterator[tuple[str, Plant]]:
             yield f"reader-{name}", Plant(("receive-window",), rcvbuf=16_384, size=200_000, read=20_000, read_s=0.3, **way)
             yield f"paced-{name}", Plant(("sender",), chunk=3000, pause_s=0.08, **way)
             yield f"lumps-{name}", Plant(("sender",), chunk=20_000, pause_s=0.3 + 2 * rtt, size=200_000, **way)
-            yield f"buffer-{name}", Plant(("sender",), sndbuf=8192, size=400_000, **way)
+            yield f"buffer-{name}", Plant(("sender",), sndbuf=8192, size=4_000_000, **way)
             yield f"growth-{name}", Plant(("congestion",), size=1_500_000 if ms == 10 else 600_000, **way)
             yield f"queue-{name}", Plant(("congestion",), size=1_000_000, rate_kbps=4000, **way)
             yield f"outage-{name}", Plant(("timeout",), lose=lambda n, at, rtt=rtt: 1.5 * rtt < at < 1.5 * rtt + 1.5, **way)
             yield f"tail-{name}", Plant(("tail-probe",), size=4000, requests=6, lose=lambda n, at: n % 4 == 2, **way)
-            yield f"fast-{name}", Plant(("fast-retransmit",), size=300_000, lose=lambda n, at: n % 7 == 3, **way)
+            yield f"fast-{name}", Plant(("fast-retransmit",), size=300_000, lose=lambda n, at: n % 6 == 3, **way)
             yield f"hole-{name}", Plant(("path-mtu",), mtu=1300, **way)
             yield f"probing-{name}", Plant(("path-mtu",), mtu=1300, probing=1, **way)
             yield f"linger-{name}", Plant(("end",), linger_s=1.0 + 10 * rtt, **way)
@@ -97,7 +97,7 @@ def _plants() -> Iterator[tuple[str, Plant]]:
             yield f"2-paced-{name}", Plant(("sender", "server"), chunk=3000, pause_s=0.08, server_s=1.0 + 5 * rtt, **way)
             yield f"2-syn-{name}", Plant(("handshake", "client"), syns=(0, 1), client_s=0.7 + 5 * rtt, requests=2, **way)
             yield f"2-reader-{name}", Plant(("receive-window", "end"), rcvbuf=16_384, size=200_000, read=20_000, read_s=0.3, linger_s=1.0 + 5 * rtt, **way)
-            yield f"2-buffer-{name}", Plant(("sender", "server"), sndbuf=8192, size=400_000, server_s=1.0 + 5 * rtt, **way)
+            yield f"2-buffer-{name}", Plant(("sender", "server"), sndbuf=8192, size=4_000_000, server_s=1.0 + 5 * rtt, **way)
 
 
 PLANTS = dict(_plants())
@@ -163,7 +163,8 @@ class Path_(Rig):
         body = body[:2] + struct.pack(">H", checksum(body)) + body[4:]
         head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), 1, 0, 64, 1, 0) + data[16:20] + data[12:16]
         packet = head[:10] + struct.pack(">H", checksum(head)) + head[12:] + body
-        self.seen[side * 2].append((time.time_ns(), packet))
+        for place, way in ((side * 2, 0.0), (1, -self.plant.rtt_s / 4)):
+            self.seen[place].append((time.time_ns() + round(way * 1e9), packet))
         os.write(self._fds[side], packet)
 
 
