@@ -4,7 +4,7 @@
 Question   When did what go wrong, and what held the sender back?
 Method     Drawings share one axis of time: bytes sent, with the other side's acknowledgements and the right edge of its
            receive window; events, a lane for each kind; bytes sent and not acknowledged, with the window; round trips.
-           Time has `TIME_COLUMNS` columns. In each, a line keeps its least, its most and its last value, and data its lowest
+           Of each of `TIME_COLUMNS` columns, a line keeps its least, its most and its last value, and data its lowest
            and its highest byte. An event is left out only where the same event stands in the same column and height;
            the number beside its lane counts all. The picture ends with the last byte, acknowledgement or event.
 Reads as   seen where the capture stood: at the receiver, bytes are acknowledged as soon as they are seen.
