@@ -16,14 +16,15 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from configtron import __version__
-from configtron.fingerprint.passive.columns import Column, Endpoint
+from configtron.fingerprint.passive.columns import FRAME_MASK, Column, Endpoint
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports, address
 from configtron.fingerprint.passive.summary import SIDES, scales_of
+from configtron.report.campaign_cost import size
 from configtron.report.connection_rows import tls_names
 from configtron.report.connections import counted
-from configtron.report.page.charts import BarPart, legend, shares
-from configtron.report.page.course import drawn, size_text
-from configtron.report.page.markup import add, document, el, scrolled, short
+from configtron.report.page.charts import BAR_HEIGHT, BarPart, legend, split
+from configtron.report.page.course import drawn, lasting
+from configtron.report.page.markup import add, document, el, scrolled, short, stretched
 from configtron.report.tables import shown
 
 SCRIPT = Path(__file__).with_name("list.js")
@@ -37,8 +38,8 @@ HEADS = ("frame", "client", "server", "name", "start [s]", "lasted [s]", "up [kB
 TEXTS = frozenset(("client", "server", "name", "slow by", "end"))
 # Limits by colour: alike ones share one, and their words stand beside.
 FAMILIES = {"path": ("handshake", "round-trip"), "server": ("server", "sender"), "client": ("client", "receive-window"),
-            "congestion": ("congestion",), "end, unknown": ("end", "unknown"),
-            "loss": ("timeout", "tail-probe", "fast-retransmit", "loss", "path-mtu")}  # fmt: skip
+            "congestion": ("congestion",), "loss": ("timeout", "tail-probe", "fast-retransmit", "loss", "path-mtu"),
+            "end, unknown": ("end", "unknown")}  # fmt: skip
 LINES = {"data": "new data", "acked": "acknowledged", "edge": "receive window", "flight": "in flight",
          "e-timer": "timeout, tail probe", "e-fast": "fast repeat", "e-other": "other repeat, reset",
          "e-gap": "gap, overtaken", "e-window": "window closed"}  # fmt: skip
@@ -71,7 +72,7 @@ def page(
     places = [*range(min(WORST, len(rows))), *sorted(largest)]
     span_s = (int(reports.columns["ended"].max()) - start_ns) / 1e9
     since = datetime.fromtimestamp(start_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    lead = f"{len(reports)} connections, {size_text(int(volume(reports).sum()))}, {span_s:.1f} s from {since}."
+    lead = f"{len(reports)} connections, {size(int(volume(reports).sum()))}, {span_s:.1f} s from {since}."
     words = f" The first {len(rows)} of {len(reports)} are listed; -f csv has all." if len(rows) < len(reports) else ""
     anchors = {n: _frame(rows[n], files) for n in places}
     listed = el("section", el("h2", "Connections", id="connections"), el("p", LISTED + words, class_="soft"),
@@ -112,9 +113,9 @@ def summed(reports: ConnectionReports, *names: str) -> Column:
 def _tiles(reports: ConnectionReports) -> Element:
     tiles = []
     for side in SIDES:
-        size, data, *again = (int(reports.columns[f"{side}_{name}"].sum()) for name in ("bytes", "data", *REPEATS))
+        sent, data, *again = (int(reports.columns[f"{side}_{name}"].sum()) for name in ("bytes", "data", *REPEATS))
         share = f"{sum(again)} of {data} segments sent again ({100 * sum(again) / max(data, 1):.2f} %)"
-        tiles.append((f"{side.capitalize()}s sent", size_text(size), share))
+        tiles.append((f"{side.capitalize()}s sent", size(sent), share))
     rto, fast, shut = (int((summed(reports, name) > 0).sum()) for name in ("rto", "fast", "zero_windows"))
     ended = {name: int((reports.endings == name).sum()) for name in ("reset", "open")}
     tiles += [("With timeouts", str(rto), f"connections; {fast} with fast repeats"),
@@ -190,7 +191,7 @@ def _rules() -> str:
 def _picture(row: ConnectionReport, frame: str, side: int, picture: Element | None) -> Iterator[Element]:
     """Yield what a connection's part holds: names, why it was slow, the picture and its words, the verdicts."""
     again = sum(int(row.numbers[f"{SIDES[side]}_{cause}"] or 0) for cause in REPEATS)
-    facts = [size_text(row.numbers[f"{SIDES[side]}_bytes"] or 0), f"{again} sent again", row.ending]
+    facts = [size(int(row.numbers[f"{SIDES[side]}_bytes"] or 0)), f"{again} sent again", row.ending]
     ends = f"{_site(row.client)} {'←' if side else '→'} {_site(row.server)} "
     yield el(
         "summary", el("b", f"{frame}  {ends}", el("small", short(tls_names(*row.hellos)[2], 60))), " · ".join(facts)
@@ -199,10 +200,12 @@ def _picture(row: ConnectionReport, frame: str, side: int, picture: Element | No
         total, names = sum(one.ns for one in row.limits), list(FAMILIES)
         parts = [BarPart(next(n for n, name in enumerate(names) if one.limit in FAMILIES[name]), one.limit, one.ns)
                  for one in row.limits]  # fmt: skip
-        yield el("div", legend(names), shares([("time", parts)]))
-        words = (f"{one.limit} {100 * one.ns / total:.1f} % ({one.ns / 1e9:.3g} s, {one.times} ×, {one.grade})"
-                 for one in row.limits)  # fmt: skip
-        yield el("p", f"What it waited for: {'; '.join(words)}.")
+        spans = (f"{one.limit} {100 * one.ns / total:.1f} % ({lasting(one.ns / 1e9)}, {one.times} ×, {one.grade},"
+                 f" frames {'–'.join(str(frame & FRAME_MASK) for frame in one.frames)})"
+                 for one in row.limits if one.ns >= total / 1000)  # fmt: skip
+        words = f"It waited for: {'; '.join(spans)}."
+        yield el("div", legend(names), split(stretched(BAR_HEIGHT, words), "ns", parts, 0, 0.0, 100.0))
+        yield el("p", words)
     if picture is None:
         yield el("p", f"No picture: {row.clock or 'no data passed, or all at one moment'}.")
     else:

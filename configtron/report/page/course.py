@@ -26,6 +26,7 @@ from configtron.fingerprint.passive.retransmissions import HOLE, KINDS, REORDERE
 from configtron.fingerprint.passive.round_trips import sampled
 from configtron.fingerprint.passive.summary import SIDES
 from configtron.model.nouns import RST, SYN
+from configtron.report.campaign_cost import size
 from configtron.report.page.markup import add, el, percent, stretched
 from configtron.report.page.ticks import log_ticks, ticks
 
@@ -47,7 +48,6 @@ EVENTS = {
     REORDERED: ("overtaken segment", "e-gap"), "opening": ("SYN or SYN-ACK again", "e-timer"),
     "closed": ("window closed", "e-window"), "reset": ("reset", "e-other"),
 }  # fmt: skip
-UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 Marks = Sequence[tuple[float, str]]
 
 
@@ -79,15 +79,15 @@ def drawn(found: Connections, side: int, scale: int, numbers: Mapping[str, float
     top, una = np.maximum.accumulate(top), np.maximum.accumulate(una)
     flight, ends, offers = np.maximum(top - una, 0), sent.end[new], acks[: len(acks) * (scale >= 0)]
     window = rows.window[offers].astype(np.int64) << np.where(flags[offers] & SYN, 0, max(scale, 0))
-    words = [f"The {SIDES[side]} sent {size_text(int(ends.max()) - 1)} within {_seconds(span)}"]
+    words = [f"The {SIDES[side]} sent {size(int(ends.max()) - 1)} within {lasting(span)}"]
     words += [f"{len(row)} × {EVENTS[name][0]}" for name, row in events.items()]
-    words.append(f"at most {size_text(int(flight.max()))} in flight")
-    words.append(f"receive window up to {size_text(int(window.max()))}" if len(window) else "receive window unknown")
+    words.append(f"at most {size(int(flight.max()))} in flight")
+    words.append(f"receive window up to {size(int(window.max()))}" if len(window) else "receive window unknown")
     if len(trips):
-        words.append("round trips from {} to {}, median {}".format(*map(_seconds, np.quantile(trips, (0, 1, 0.5)))))
+        words.append("round trips from {} to {}, median {}".format(*map(lasting, np.quantile(trips, (0, 1, 0.5)))))
     made = _Drawings(at, span)
     most = float(ends.max()) * ROOM
-    made.panel(f"stream [{unit_of(most)[1]}]", SEQUENCE, _marks(most), [
+    made.panel("stream", SEQUENCE, _marks(most), [
         ("edge", _line(made.x[offers], _y((found.ack[offers] + window) / most, SEQUENCE))),
         ("acked", _line(made.x[acks], _y(una[acks] / most, SEQUENCE))),
         ("data", _bars(made.x[sent.row[new]], _y(sent.start[new] / most, SEQUENCE), _y(ends / most, SEQUENCE))),
@@ -98,7 +98,7 @@ def drawn(found: Connections, side: int, scale: int, numbers: Mapping[str, float
         made.lane(f"{len(row)} × {EVENTS[name][0]}", EVENTS[name][1], row)
     most = max(int(flight.max()), 1)
     most = ROOM * min(max(most, int(window.max(initial=0))), HIGH * most)
-    made.panel(f"in flight, and the receive window [{unit_of(most)[1]}]", FLIGHT, _marks(most), [
+    made.panel("in flight, and the receive window", FLIGHT, _marks(most), [
         ("edge", _line(made.x[offers], _y(window / most, FLIGHT))),
         ("flight", _line(made.x, _y(flight / most, FLIGHT))),
     ])  # fmt: skip
@@ -107,17 +107,8 @@ def drawn(found: Connections, side: int, scale: int, numbers: Mapping[str, float
     return made.svg("; ".join(words) + ".")
 
 
-def unit_of(size: float) -> tuple[float, str]:
-    """Return the unit of numbers of bytes up to that size: how many bytes it is, and its name."""
-    return next((unit for unit in UNITS if size >= unit[0]), UNITS[-1])
-
-
-def size_text(size: float) -> str:
-    """Return a number of bytes as text."""
-    return f"{size / unit_of(size)[0]:.3g} {unit_of(size)[1]}"
-
-
-def _seconds(seconds: float) -> str:
+def lasting(seconds: float) -> str:
+    """Return a time as text."""
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
 
 
@@ -173,8 +164,7 @@ class _Drawings:
 
 def _marks(most: float) -> Marks:
     """Return ticks of bytes from 0 to `most`."""
-    unit = unit_of(most)[0]
-    return [(tick * unit / most, word) for tick, word in ticks(0.0, most / unit)]
+    return [(tick / most, size(int(tick))) for tick, _ in ticks(0.0, most)]
 
 
 def _y(share: Column, height: int) -> Column:
