@@ -35,23 +35,20 @@ OPEN = 3
 REPEATS = ("rto", "tlp", "fast", "unneeded", "other")
 HEADS = ("frame", "client", "server", "name", "start [s]", "lasted [s]", "up [kB]", "down [kB]", "sent again up",
          "sent again down", "zero windows", "rtt [ms]", "slow by", "end")  # fmt: skip
-TEXTS = frozenset(("client", "server", "name", "slow by", "end"))
+KINDS = {head: None if head in ("client", "server", "name", "slow by", "end") else "num" for head in HEADS}
 # Limits by colour: alike ones share one, and their words stand beside.
 FAMILIES = {"path": ("handshake", "round-trip"), "server": ("server", "sender"), "client": ("client", "receive-window"),
             "congestion": ("congestion",), "loss": ("timeout", "tail-probe", "fast-retransmit", "loss", "path-mtu"),
             "end, unknown": ("end", "unknown")}  # fmt: skip
-LINES = {"data": "new data", "acked": "acknowledged", "edge": "receive window", "flight": "in flight",
-         "e-timer": "timeout, tail probe", "e-fast": "fast repeat", "e-other": "other repeat, reset",
-         "e-gap": "gap, overtaken", "e-window": "window closed"}  # fmt: skip
+LINES = {"data": "new data", "acked": "acknowledged", "edge": "receive window", "flight": "in flight"}
 LISTED = (
-    "Worst first: a repeat counts one, a timeout and a closed window ten. Sent again: after a timeout/as a tail "
-    "probe/fast/otherwise. A linked frame number leads to a picture."
+    "Worst first: a repeat counts one, a timeout and a closed window ten. Sent again: timeout/tail probe/fast/other. A "
+    "linked frame number leads to a picture."
 )
 READING = (
-    "Each picture shows the direction that carried more; its drawings share one axis of time. In flight is what was "
-    "sent and not acknowledged, seen where the capture stood: at the receiver it is acknowledged at once, and round "
-    "trips are short. Of a long connection each of 900 columns of time keeps its least and its most; no event is left "
-    "out."
+    "They show the direction that carried more, on one axis of time; dots are repeats, in the colour of their lane. In "
+    "flight is what was sent and not acknowledged, seen where the capture stood: at the receiver it is acknowledged at "
+    "once, and round trips are short. Each of 900 columns of time keeps its least and its most; no event is left out."
 )
 
 
@@ -86,7 +83,7 @@ def page(
         side = int((row.numbers["server_bytes"] or 0) >= (row.numbers["client_bytes"] or 0))
         scale = int(scales[1 - side][place]) if found.opened.all() else -1
         picture = None if row.clock else drawn(found, side, scale, row.numbers)
-        add(pictures, el("details", *_picture(row, frame, side, picture), id=_anchor(frame),
+        add(pictures, el("details", *_picture(row, frame, side, picture), id=f"c{frame}",
                          open="" if place < OPEN else None))  # fmt: skip
     nav = el("nav", el("a", "Connections", href="#connections"), el("a", "Pictures", href="#pictures"))
     head = el("header", el("h1", title), el("p", lead, class_="lead"), _tiles(reports), *notes[:-1], nav)
@@ -117,14 +114,12 @@ def _tiles(reports: ConnectionReports) -> Element:
         share = f"{sum(again)} of {data} segments sent again ({100 * sum(again) / max(data, 1):.2f} %)"
         tiles.append((f"{side.capitalize()}s sent", size(sent), share))
     rto, fast, shut = (int((summed(reports, name) > 0).sum()) for name in ("rto", "fast", "zero_windows"))
-    ended = {name: int((reports.endings == name).sum()) for name in ("reset", "open")}
-    tiles += [("With timeouts", str(rto), f"connections; {fast} with fast repeats"),
-              ("Window closed", str(shut), "connections whose receiver closed its window"),
-              ("Reset", str(ended["reset"]), f"connections; {ended['open']} were open at the end")]  # fmt: skip
-    known = reports.columns["rtt"][reports.columns["rtt"] > 0] / 1e6
-    if len(known):
-        low, middle, high = np.quantile(known, (0.05, 0.5, 0.95)).tolist()
-        tiles.append(("Round trip", f"{middle:.3g} ms", f"median of handshakes; 90 % in {low:.3g}–{high:.3g} ms"))
+    reset, left = (int((reports.endings == name).sum()) for name in ("reset", "open"))
+    tiles += [("With timeouts", str(rto), f"connections; {fast} with fast repeats; {shut} with a closed window"),
+              ("Reset", str(reset), f"connections; {left} were open at the end")]  # fmt: skip
+    if len(trips := reports.columns["rtt"][reports.columns["rtt"] > 0] / 1e9):
+        middle, most = map(lasting, np.quantile(trips, (0.5, 0.95)))
+        tiles.append(("Round trip", middle, f"median of handshakes; 95 % below {most}"))
     boxes = (el("div", el("dt", name), el("dd", value, el("small", words))) for name, value, words in tiles)
     return el("dl", *boxes, class_="tiles")
 
@@ -132,25 +127,19 @@ def _tiles(reports: ConnectionReports) -> Element:
 def _list(rows: Sequence[ConnectionReport], anchors: Mapping[int, str], files: Sequence[str], start_ns: int
           ) -> Iterator[Element]:  # fmt: skip
     options = [el("option", "worst first", value=-1)]
-    options += [el("option", head, value=n, data_text=1 if head in TEXTS else None) for n, head in enumerate(HEADS)]
+    options += [el("option", head, value=n, data_text=None if KINDS[head] else 1) for n, head in enumerate(HEADS)]
     field = el("input", id="filter", type="search", placeholder="address, name, end …")
     tools = [el("label", "Filter ", field), el("label", "Sort by ", el("select", *options, id="sort"))]
     yield el("p", *tools, el("span", id="said", role="status", class_="soft"), id="tools", hidden="")
     body = el("tbody")
     for place, row in enumerate(rows):
         frame = _frame(row, files)
-        first = el("a", frame, href=f"#{_anchor(frame)}") if place in anchors else frame
+        first = el("a", frame, href=f"#c{frame}") if place in anchors else frame
         cells = zip(HEADS[1:], _cells(row, start_ns), strict=True)
-        add(
-            body, el("tr", el("td", first, class_="num"), *(el("td", cell, class_=_kind(head)) for head, cell in cells))
-        )
-    heads = el("tr", *(el("th", head, scope="col", class_=_kind(head)) for head in HEADS))
+        add(body, el("tr", el("td", first, class_="num"), *(el("td", cell, class_=KINDS[one]) for one, cell in cells)))
+    heads = el("tr", *(el("th", head, scope="col", class_=KINDS[head]) for head in HEADS))
     yield scrolled(el("table", el("thead", heads), body, class_="rows list"), "Connections", "card wide")
     yield el("button", "Show more", id="more", type="button", hidden="")
-
-
-def _kind(head: str) -> str | None:
-    return None if head in TEXTS else "num"
 
 
 def _cells(row: ConnectionReport, start_ns: int) -> Iterator[str]:
@@ -178,10 +167,6 @@ def _frame(row: ConnectionReport, files: Sequence[str]) -> str:
     return f"{row.file + 1}:{row.frame}" if len(files) > 1 else str(row.frame)
 
 
-def _anchor(frame: str) -> str:
-    return f"c{frame.replace(':', '-')}"
-
-
 def _rules() -> str:
     """A wider page; on a telephone each row is a card, and each cell says its column."""
     cells = (f'table.list td:nth-child({n})::before {{ content: "{head}: "; }}' for n, head in enumerate(HEADS, 1))
@@ -193,9 +178,8 @@ def _picture(row: ConnectionReport, frame: str, side: int, picture: Element | No
     again = sum(int(row.numbers[f"{SIDES[side]}_{cause}"] or 0) for cause in REPEATS)
     facts = [size(int(row.numbers[f"{SIDES[side]}_bytes"] or 0)), f"{again} sent again", row.ending]
     ends = f"{_site(row.client)} {'←' if side else '→'} {_site(row.server)} "
-    yield el(
-        "summary", el("b", f"{frame}  {ends}", el("small", short(tls_names(*row.hellos)[2], 60))), " · ".join(facts)
-    )
+    name = el("b", f"{frame}  {ends}", el("small", short(tls_names(*row.hellos)[2], 60)))
+    yield el("summary", name, " · ".join(facts))
     if row.limits:
         total, names = sum(one.ns for one in row.limits), list(FAMILIES)
         parts = [BarPart(next(n for n, name in enumerate(names) if one.limit in FAMILIES[name]), one.limit, one.ns)

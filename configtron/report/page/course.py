@@ -16,6 +16,7 @@ Source     RFC 9293 3.4, RFC 7323 2.2; tcptrace, xplot (time-sequence graphs)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import exp, log
 from xml.etree.ElementTree import Element
 
 import numpy as np
@@ -32,12 +33,12 @@ from configtron.report.page.ticks import log_ticks, ticks
 
 # Columns of time: a large screen shows a pixel each.
 TIME_COLUMNS = 900
-# Pixels: heights of the drawings, of their titles, of a lane, of the axis of time.
-SEQUENCE, FLIGHT, TRIPS, TITLE, LANE, AXIS = 240, 110, 90, 28, 24, 22
-# Above the highest value.
-ROOM = 1.06
-# Round trips that differ by more are drawn on a logarithmic scale.
-WIDE = 8.0
+# Pixels: heights of the drawings, of their titles, of a lane and its name, of the axis of time.
+SEQUENCE, FLIGHT, TRIPS, TITLE, LANE, NAME, AXIS = 240, 110, 90, 28, 7, 20, 22
+# Above the highest value; on both sides of round trips.
+ROOM, LOG_ROOM = 1.06, 0.2
+# Bytes: the lowest drawing, so that its ticks are whole bytes.
+LEAST = 5.0
 # A window that is higher than so many times the bytes in flight leaves the drawing: it would press them flat.
 HIGH = 2.0
 # Names and classes of events, in the order of their lanes.
@@ -48,7 +49,7 @@ EVENTS = {
     REORDERED: ("overtaken segment", "e-gap"), "opening": ("SYN or SYN-ACK again", "e-timer"),
     "closed": ("window closed", "e-window"), "reset": ("reset", "e-other"),
 }  # fmt: skip
-Marks = Sequence[tuple[float, str]]
+Marks, Paths = Sequence[tuple[float, str]], Sequence[tuple[str, str]]
 
 
 def drawn(found: Connections, side: int, scale: int, numbers: Mapping[str, float | None]) -> Element | None:
@@ -86,7 +87,7 @@ def drawn(found: Connections, side: int, scale: int, numbers: Mapping[str, float
     if len(trips):
         words.append("round trips from {} to {}, median {}".format(*map(lasting, np.quantile(trips, (0, 1, 0.5)))))
     made = _Drawings(at, span)
-    most = float(ends.max()) * ROOM
+    most = max(float(ends.max()), LEAST) * ROOM
     made.panel("stream", SEQUENCE, _marks(most), [
         ("edge", _line(made.x[offers], _y((found.ack[offers] + window) / most, SEQUENCE))),
         ("acked", _line(made.x[acks], _y(una[acks] / most, SEQUENCE))),
@@ -95,15 +96,21 @@ def drawn(found: Connections, side: int, scale: int, numbers: Mapping[str, float
           for name, row in events.items() if name in KINDS),
     ])  # fmt: skip
     for name, row in events.items():
-        made.lane(f"{len(row)} × {EVENTS[name][0]}", EVENTS[name][1], row)
-    most = max(int(flight.max()), 1)
+        x = np.unique(made.x[row])
+        strokes = _bars(x, np.zeros_like(x), np.full_like(x, LANE))
+        made.panel(f"{len(row)} × {EVENTS[name][0]}", LANE, [(0.0, "")], [(f"{EVENTS[name][1]} lane", strokes)], NAME)
+    most = max(float(flight.max()), LEAST)
     most = ROOM * min(max(most, int(window.max(initial=0))), HIGH * most)
     made.panel("in flight, and the receive window", FLIGHT, _marks(most), [
         ("edge", _line(made.x[offers], _y(window / most, FLIGHT))),
         ("flight", _line(made.x, _y(flight / most, FLIGHT))),
     ])  # fmt: skip
     if len(trips):
-        made.trips(timed, np.maximum(trips * 1e3, 1e-3))
+        high = np.log(np.maximum(trips * 1e3, 1e-3))
+        low, tall = float(high.min()) - LOG_ROOM, float(np.ptp(high)) + 2 * LOG_ROOM
+        marks = [((log(ms) - low) / tall, word) for ms, word in log_ticks(exp(low), exp(low + tall))]
+        y = _y((high - low) / tall, TRIPS)
+        made.panel("round trips [ms], logarithmic", TRIPS, marks, [("trip", _bars(made.x[timed], y, y))])
     return made.svg("; ".join(words) + ".")
 
 
@@ -128,37 +135,16 @@ class _Drawings:
                 el("text", f"{word} {unit}", x=x, y=self._y + 16, class_="t-soft", text_anchor="middle"))  # fmt: skip
         return add(svg, *self._shapes)
 
-    def panel(self, title: str, height: int, marks: Marks, paths: Sequence[tuple[str, str]]) -> None:
-        """Add a drawing. marks: of its height, as shares; paths: classes and shapes."""
-        self._y += TITLE
+    def panel(self, title: str, height: int, marks: Marks, paths: Paths, above: int = TITLE) -> None:
+        """Add a drawing. marks: of its height, as shares; paths: classes and shapes; above: pixels of its title."""
+        self._y += above
         for share, word in marks:
             y = self._y + height * (1 - share)
             self._shapes += [el("line", x1=0, x2="100%", y1=y, y2=y, class_="grid" if share else "axis"),
                              el("text", word, x=-6, y=y + 4, class_="t-soft", text_anchor="end")]  # fmt: skip
-        self._add(height, paths, title, 0, self._y - 8)
-
-    def lane(self, title: str, kind: str, row: Column) -> None:
-        """Add a lane of events."""
-        x = np.unique(self.x[row])
-        paths = [(f"{kind} lane", _bars(x, np.full(len(x), LANE - 7), np.full(len(x), LANE)))]
-        self._shapes.append(el("line", x1=0, x2="100%", y1=self._y + LANE, y2=self._y + LANE, class_="grid"))
-        self._add(LANE, paths, title, 4, self._y + LANE - 8)
-
-    def trips(self, row: Column, ms: Column) -> None:
-        """Add round trips, on a logarithmic scale if they differ much."""
-        most, least, title = float(ms.max()) * ROOM, float(ms.min()) / ROOM, "round trips [ms]"
-        high, marks = ms / most, [(tick / most, word) for tick, word in ticks(0.0, most)]
-        if most > WIDE * least:
-            title, span = f"{title}, logarithmic", float(np.log(most / least))
-            high = np.log(ms / least) / span
-            marks = [(float(np.log(tick / least)) / span, word) for tick, word in log_ticks(least, most)]
-        self.panel(title, TRIPS, marks, [("trip", _bars(self.x[row], _y(high, TRIPS), _y(high, TRIPS)))])
-
-    def _add(self, height: int, paths: Sequence[tuple[str, str]], title: str, x: int, y: int) -> None:
-        shapes = [el("path", d=d, class_=kind) for kind, d in paths if d]
-        self._shapes.append(el("svg", *shapes, y=self._y, width="100%", height=height,
-                               viewBox=f"0 0 {TIME_COLUMNS} {height}", preserveAspectRatio="none"))  # fmt: skip
-        self._shapes.append(el("text", title, x=x, y=y, class_="halo"))
+        shapes, box = [el("path", d=d, class_=kind) for kind, d in paths if d], f"0 0 {TIME_COLUMNS} {height}"
+        svg = el("svg", *shapes, y=self._y, width="100%", height=height, viewBox=box, preserveAspectRatio="none")
+        self._shapes += [svg, el("text", title, x=0, y=self._y - 6, class_="halo")]
         self._y += height
 
 
