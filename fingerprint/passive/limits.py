@@ -290,10 +290,13 @@ class _Flow:
         spoke = np.maximum(self.spoke, 0)
         waits = (self.spoke >= 0) & (self.by_main[spoke] != main[of]) & ~self.closed
         code[rest] = np.where(idle, np.where(waits, SERVER, END), np.where(final, TRIP, UNKNOWN))[rest]
+        # a probe of the tail while the window is full is no loss
+        full = self.room < self.segment
         again = ~rest & (self.cause[then] >= 0) & ((self.room > 0) | (self.length[then] > 1))
-        code[again] = OF_CAUSE[self.cause[then[again]]]
         repairing = self.acked < self.recover
-        code[repairing] = OF_CAUSE[self.cause[self.repeated[repairing]]]
+        for waits, cause in ((again, self.cause[then]), (repairing, self.cause[self.repeated])):
+            limit = OF_CAUSE[cause]
+            code = np.where(waits, np.where(full & (limit == PROBE), WINDOW, limit), code)
         code[(np.minimum(*self.sides) == 0)[of]] = UNKNOWN
         return code
 

@@ -77,7 +77,7 @@ def _plants() -> Iterator[tuple[str, Plant]]:
         for upload in (False, True):
             way = {"rtt_s": ms / 1e3, "upload": upload}
             name, far = f"{'up' if upload else 'down'}-{ms}", ("server" if upload else "client",)
-            rtt = ms / 1e3
+            rtt, bulk = ms / 1e3, 4_000_000 if ms == 10 else 1_500_000
             yield f"syn-{name}", Plant(("handshake",), syns=(1 + (ms == 60), 0), blind=("server",), **way)
             yield f"synack-{name}", Plant(("handshake",), syns=(0, 1), **way)
             yield f"server-{name}", Plant(("server",), server_s=1.0 + 10 * rtt, **way)
@@ -86,7 +86,7 @@ def _plants() -> Iterator[tuple[str, Plant]]:
             yield f"reader-{name}", Plant(("receive-window",), rcvbuf=16_384, size=200_000, read=20_000, read_s=0.3, **way)
             yield f"paced-{name}", Plant(("sender",), chunk=3000, pause_s=0.08, **way)
             yield f"lumps-{name}", Plant(("sender",), chunk=20_000, pause_s=0.3 + 2 * rtt, size=200_000, **way)
-            yield f"buffer-{name}", Plant(("sender",), real=True, sndbuf=8192, size=1_000_000, **way)
+            yield f"buffer-{name}", Plant(("sender",), real=True, sndbuf=8192, size=bulk, **way)
             yield f"growth-{name}", Plant(("congestion",), size=1_500_000 if ms == 10 else 600_000, **way)
             yield f"queue-{name}", Plant(("congestion",), size=1_000_000, rate_kbps=4000, **way)
             yield f"outage-{name}", Plant(("timeout",), lose=lambda n, at, rtt=rtt: 1.5 * rtt < at < 1.5 * rtt + 1.5, **way)
@@ -97,11 +97,11 @@ def _plants() -> Iterator[tuple[str, Plant]]:
             yield f"linger-{name}", Plant(("end",), linger_s=1.0 + 10 * rtt, **way)
             yield f"told-{name}", Plant(("path-mtu",), mtu=1300, icmp=True, size=20_000, blind=far, **way)
             yield f"2-think-{name}", Plant(("server", "client"), server_s=0.9 + 5 * rtt, requests=3, client_s=0.7 + 5 * rtt, **way)
-            yield f"2-window-{name}", Plant(("server", "receive-window"), server_s=1.0 + 5 * rtt, rcvbuf=4096, size=200_000, **way)
+            yield f"2-window-{name}", Plant(("server", "receive-window"), server_s=1.0 + 5 * rtt, rcvbuf=4096, size=100_000, **way)
             yield f"2-paced-{name}", Plant(("sender", "server"), chunk=3000, pause_s=0.08, server_s=1.0 + 5 * rtt, **way)
-            yield f"2-syn-{name}", Plant(("handshake", "client"), syns=(0, 1), client_s=0.7 + 5 * rtt, requests=2, **way)
+            yield f"2-syn-{name}", Plant(("handshake", "client"), syns=(0, 1), size=20_000, client_s=0.7 + 5 * rtt, requests=2, **way)
             yield f"2-reader-{name}", Plant(("receive-window", "end"), rcvbuf=16_384, size=200_000, read=20_000, read_s=0.3, linger_s=1.0 + 5 * rtt, **way)
-            yield f"2-buffer-{name}", Plant(("sender", "server"), real=True, sndbuf=8192, size=1_000_000, server_s=1.0 + 5 * rtt, **way)
+            yield f"2-buffer-{name}", Plant(("sender", "server"), real=True, sndbuf=8192, size=bulk, server_s=1.0 + 5 * rtt, **way)
 
 
 PLANTS = dict(_plants())
