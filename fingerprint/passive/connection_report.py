@@ -18,7 +18,7 @@ import numpy as np
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column, Endpoint
 from configtron.fingerprint.passive.connections import Connections
 from configtron.fingerprint.passive.gathering import Batch
-from configtron.fingerprint.passive.limits import Limit, limits
+from configtron.fingerprint.passive.limits import Limit, largest, limits
 from configtron.fingerprint.passive.readings import CLOCKS, ConnectionReading, Hellos
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, SIDES
 from configtron.fingerprint.passive.tls import Hello
@@ -81,6 +81,7 @@ class ConnectionReports:
     ends        client and server of each
     durations   first to last segment (s), NaN where unknown
     places, endings, goodput_kbps, loss   as `ConnectionReport` has them; the last two by side, NaN where unknown
+    limited     the largest limit of each, by its number in `LIMITS`, and its share (NaN: no time)
     incomplete  whether the capture makes counts and times inexact, for all connections
     """
 
@@ -94,6 +95,7 @@ class ConnectionReports:
         self.places, self.endings = _places(self.columns), _endings(self.columns)
         self.goodput_kbps = {side: _goodput_kbps(self.columns, side) for side in SIDES}
         self.loss = {side: _loss(self.columns, side) for side in SIDES}
+        self.limited = largest(self.columns)
 
     def __len__(self) -> int:
         """Return how many connections there are."""

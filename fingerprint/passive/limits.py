@@ -36,7 +36,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import ABSENT, COUNTED, SACKED, Column
+from configtron.fingerprint.passive.columns import ABSENT, COUNTED, FRAME_MASK, SACKED, Column
 from configtron.fingerprint.passive.connections import NEVER, Connections, before, highest, leader, running
 from configtron.fingerprint.passive.first_flight import STAMP_BYTES
 from configtron.fingerprint.passive.retransmissions import CAUSES, PROBE_RTTS, TIMER_NS, Retransmissions, Sent
@@ -51,6 +51,9 @@ LIMITS = ("handshake", "server", "client", "receive-window", "sender", "congesti
 OF_CAUSE = np.array([{"rto": TIMEOUT, "tlp": PROBE, "fast": FAST}.get(cause, LOSS) for cause in CAUSES])
 # Columns of each limit: nanoseconds, how often, the first and last frame (file << 40 | number) of the evidence.
 PARTS = {"ns": "sum", "times": "sum", "first": "min", "last": "max"}
+# Waits of which a capture elsewhere than at the sender sees only a part; it is there if the round trip from here to the
+# sender is below this share of the whole one.
+LOSSES, NEAR_SHARE = frozenset(("timeout", "tail-probe", "fast-retransmit", "loss", "path-mtu")), 0.1
 # An ACK released what follows it within this share of a round trip, and this (ns) for the host.
 SOON_SHARE, SOON_NS = 8, 1_000_000
 # Full segments within this share of a round trip behind the one before are paced.
@@ -71,9 +74,9 @@ class Limit(NamedTuple):
 
     limit    one of `LIMITS`
     ns       the time, in nanoseconds; of all limits together it is the connection's duration exactly
-    times    how many waits
+    times    how many waits; of losses, how many repeats
     grade    "B" two kinds of evidence, "C" one, "L" at least, "N" unknown
-    frames   the first and the last frame (file << 40 | number) that ended such a wait
+    frames   the first and the last frame that ended such a wait
     """
 
     limit: str
@@ -90,13 +93,30 @@ def limits(numbers: Mapping[str, float | None]) -> tuple[Limit, ...]:
     """
     if numbers["clock"]:
         return ()
+    known = {name: value or 0 for name, value in numbers.items()}
+    sender, other = ("server", "client") if known["server_bytes"] >= known["client_bytes"] else ("client", "server")
+    twice = {
+        "handshake": max(known["syns"], known["synacks"]) > 1,
+        "receive-window": known[f"{other}_zero_windows"] > 0,
+        "path-mtu": known["frag_needed"] > 0,
+    }
+    near = 0 < known[f"rtt_{sender}"] < NEAR_SHARE * known["rtt"]
     found = []
     for name in LIMITS:
-        ns, times, first, last = (int(numbers.get(f"limit_{name}_{part}") or 0) for part in PARTS)
+        ns, times, *frames = (int(known[f"limit_{name}_{part}"]) for part in PARTS)
+        grade = "N" if name == "unknown" else "B" if twice.get(name) else "L" if name in LOSSES and not near else "C"
         if ns:
-            grade = "N" if name == "unknown" else "C"
-            found.append(Limit(name, ns, times, grade, tuple(dict.fromkeys(f for f in (first, last) if f))))
+            shown = tuple(sorted({frame & FRAME_MASK for frame in frames if frame > 0}))
+            found.append(Limit(name, ns, times, grade, shown))
     return tuple(sorted(found, key=lambda one: -one.ns))
+
+
+def largest(columns: Mapping[str, Column]) -> tuple[Column, Column]:
+    """Return the number in `LIMITS` of each connection's largest share, and its part of the duration (NaN: no time)."""
+    shares = np.stack([columns[f"limit_{name}_ns"] for name in LIMITS])
+    total = np.where(columns["clock"] > 0, 0, shares.sum(axis=0))
+    part: Column = np.divide(shares.max(axis=0), total, out=np.full(len(total), np.nan), where=total > 0)
+    return shares.argmax(axis=0), part
 
 
 def share_time(
@@ -138,8 +158,10 @@ def share_time(
     place = of * len(LIMITS) + code
     shares = _sums(place, took - travel, count) + _sums(of * len(LIMITS) + TRIP, travel, count)
     new = np.flatnonzero((took > travel) & ~counted)
-    begins = new[(code[new] != before(code, of, -1)[new]) | (took[new - 1] == 0) | (new == found.begin[of[new]])]
+    starts = np.where((code >= TIMEOUT) & (code <= MTU), flow.cause >= 0, code != before(code, of, -1))
+    begins = new[starts[new]]
     times = np.bincount(place[begins], minlength=count * len(LIMITS)).reshape(count, -1)
+    times = np.maximum(times, shares > 0)
     frame = rows.frame[order][new]
     first, last = (np.full(count * len(LIMITS), ABSENT, np.int64) for _ in range(2))
     first[place[new][::-1]] = frame[::-1]
@@ -290,10 +312,13 @@ class _Flow:
         spoke = np.maximum(self.spoke, 0)
         waits = (self.spoke >= 0) & (self.by_main[spoke] != main[of]) & ~self.closed
         code[rest] = np.where(idle, np.where(waits, SERVER, END), np.where(final, TRIP, UNKNOWN))[rest]
+        # a probe of the tail while the window is full is no loss
+        full = self.room < self.segment
         again = ~rest & (self.cause[then] >= 0) & ((self.room > 0) | (self.length[then] > 1))
-        code[again] = OF_CAUSE[self.cause[then[again]]]
         repairing = self.acked < self.recover
-        code[repairing] = OF_CAUSE[self.cause[self.repeated[repairing]]]
+        for waits, cause in ((again, self.cause[then]), (repairing, self.cause[self.repeated])):
+            limit = OF_CAUSE[cause]
+            code = np.where(waits, np.where(full & (limit == PROBE), WINDOW, limit), code)
         code[(np.minimum(*self.sides) == 0)[of]] = UNKNOWN
         return code
 

@@ -17,7 +17,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import count
@@ -44,6 +44,8 @@ class Plant(NamedTuple):
     lose      of the main sender's data packets: number (from 0), time since the first -> lost
     syns      so many SYNs are lost, and so many SYN-ACKs
     mtu       larger packets of the main sender are lost; with `icmp` the path says so
+    blind     places at which no packet shows the cause: behind the place where packets were lost
+    real      to be played in real time: a virtual clock gives the writer endless speed, and no buffer holds it back
     """
 
     cause: tuple[str, ...]
@@ -66,15 +68,17 @@ class Plant(NamedTuple):
     mtu: int = 0
     icmp: bool = False
     probing: int = 0
+    blind: tuple[str, ...] = ()
+    real: bool = False
 
 
 def _plants() -> Iterator[tuple[str, Plant]]:
     for ms in (10, 60, 200):
         for upload in (False, True):
             way = {"rtt_s": ms / 1e3, "upload": upload}
-            name = f"{'up' if upload else 'down'}-{ms}"
-            rtt = ms / 1e3
-            yield f"syn-{name}", Plant(("handshake",), syns=(1 + (ms == 60), 0), **way)
+            name, far = f"{'up' if upload else 'down'}-{ms}", ("server" if upload else "client",)
+            rtt, bulk = ms / 1e3, 4_000_000 if ms == 10 else 1_500_000
+            yield f"syn-{name}", Plant(("handshake",), syns=(1 + (ms == 60), 0), blind=("server",), **way)
             yield f"synack-{name}", Plant(("handshake",), syns=(0, 1), **way)
             yield f"server-{name}", Plant(("server",), server_s=1.0 + 10 * rtt, **way)
             yield f"client-{name}", Plant(("client",), requests=4, client_s=0.4 + 8 * rtt, **way)
@@ -82,22 +86,22 @@ def _plants() -> Iterator[tuple[str, Plant]]:
             yield f"reader-{name}", Plant(("receive-window",), rcvbuf=16_384, size=200_000, read=20_000, read_s=0.3, **way)
             yield f"paced-{name}", Plant(("sender",), chunk=3000, pause_s=0.08, **way)
             yield f"lumps-{name}", Plant(("sender",), chunk=20_000, pause_s=0.3 + 2 * rtt, size=200_000, **way)
-            yield f"buffer-{name}", Plant(("sender",), sndbuf=8192, size=4_000_000, **way)
+            yield f"buffer-{name}", Plant(("sender",), real=True, sndbuf=8192, size=bulk, **way)
             yield f"growth-{name}", Plant(("congestion",), size=1_500_000 if ms == 10 else 600_000, **way)
             yield f"queue-{name}", Plant(("congestion",), size=1_000_000, rate_kbps=4000, **way)
             yield f"outage-{name}", Plant(("timeout",), lose=lambda n, at, rtt=rtt: 1.5 * rtt < at < 1.5 * rtt + 1.5, **way)
             yield f"tail-{name}", Plant(("tail-probe",), size=4000, requests=6, lose=lambda n, at: n % 4 == 2, **way)
             yield f"fast-{name}", Plant(("fast-retransmit",), size=300_000, lose=lambda n, at: n % 6 == 3, **way)
-            yield f"hole-{name}", Plant(("path-mtu",), mtu=1300, **way)
+            yield f"hole-{name}", Plant(("path-mtu",), mtu=1300, blind=far, **way)
             yield f"probing-{name}", Plant(("path-mtu",), mtu=1300, probing=1, **way)
             yield f"linger-{name}", Plant(("end",), linger_s=1.0 + 10 * rtt, **way)
-            yield f"told-{name}", Plant(("icmp",), mtu=1300, icmp=True, size=20_000, **way)
+            yield f"told-{name}", Plant(("path-mtu",), mtu=1300, icmp=True, size=20_000, blind=far, **way)
             yield f"2-think-{name}", Plant(("server", "client"), server_s=0.9 + 5 * rtt, requests=3, client_s=0.7 + 5 * rtt, **way)
-            yield f"2-window-{name}", Plant(("server", "receive-window"), server_s=1.0 + 5 * rtt, rcvbuf=4096, size=200_000, **way)
+            yield f"2-window-{name}", Plant(("server", "receive-window"), server_s=1.0 + 5 * rtt, rcvbuf=4096, size=100_000, **way)
             yield f"2-paced-{name}", Plant(("sender", "server"), chunk=3000, pause_s=0.08, server_s=1.0 + 5 * rtt, **way)
-            yield f"2-syn-{name}", Plant(("handshake", "client"), syns=(0, 1), client_s=0.7 + 5 * rtt, requests=2, **way)
+            yield f"2-syn-{name}", Plant(("handshake", "client"), syns=(0, 1), size=20_000, client_s=0.7 + 5 * rtt, requests=2, **way)
             yield f"2-reader-{name}", Plant(("receive-window", "end"), rcvbuf=16_384, size=200_000, read=20_000, read_s=0.3, linger_s=1.0 + 5 * rtt, **way)
-            yield f"2-buffer-{name}", Plant(("sender", "server"), sndbuf=8192, size=4_000_000, server_s=1.0 + 5 * rtt, **way)
+            yield f"2-buffer-{name}", Plant(("sender", "server"), real=True, sndbuf=8192, size=bulk, server_s=1.0 + 5 * rtt, **way)
 
 
 PLANTS = dict(_plants())
@@ -250,16 +254,16 @@ class Conversation:
         self.info = dict(zip(names, (us / 1e6 for us in struct.unpack_from("QQQ", data, 168)), strict=True))
 
 
-def main(names: list[str]) -> int:
-    """Play these; all without names."""
-    folder, found = Path(GUEST_OUTPUT), dict[str, Any]()
+def play(folder: Path, names: Iterable[str]) -> dict[str, Any]:
+    """Play these; write captures; return what programs and kernel say of each."""
+    found: dict[str, Any] = {}
     with rig(kind=Path_) as path:
-        for name in names or PLANTS:
+        for name in names:
             plant = PLANTS[name]
             assert isinstance(path, Path_)
             for netns in path.names.values():
                 links.sysctl(netns, [("net/ipv4/tcp_mtu_probing", str(plant.probing)), ("net/ipv4/tcp_no_metrics_save", "1"), ("net/ipv4/tcp_rmem", "4096 4000000 8000000")])
-                links.ip(netns, ["route flush cache"])
+                links.ip(netns, ["link set tun0 txqueuelen 10000"])
             path.begin(plant)
             one = Conversation(path.names, plant, path.port)
             one.play()
@@ -268,9 +272,8 @@ def main(names: list[str]) -> int:
                 (folder / f"{name}.{place}.pcap").write_bytes(capture_bytes.pcap(sorted(frames, key=lambda f: f[0]), nano=True))
             found[name] = {"slept": one.slept, "info": one.info}
             print(name, found[name], flush=True)
-    (folder / "found.json").write_text(json.dumps(found))
-    return 0
+    return found
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    Path(GUEST_OUTPUT, "found.json").write_text(json.dumps(play(Path(GUEST_OUTPUT), sys.argv[1:])))
