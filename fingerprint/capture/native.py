@@ -17,10 +17,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import DTypeLike
 
+from configtron.fingerprint.capture.packet_blocks import PacketWalk
 from configtron.fingerprint.passive.columns import FILE_SHIFT, KEY, TYPES, Column, Frames, Rows
 from configtron.fingerprint.passive.headers import PlainSegments
 from configtron.fingerprint.passive.heads import Segments
 
+# Bytes of a buffer for it: some thousand frames, which stay in a core's own cache between the steps.
+BUFFER = 1 << 21
 LIBRARY = Path(__file__).with_name("libconfigtron_native.so")
 # `ABI` of native/src/lib.rs.
 ABI = 1
@@ -77,17 +80,20 @@ def library() -> ctypes.CDLL | None:
 
 def pcap_records(
     data: bytearray, at: int, end: int, order: str, unit_ns: int
-) -> tuple[list[Column], int, bool, int] | None:
+) -> tuple[tuple[Column, Column, Column, Column], int, bool, int] | None:
     """Return the columns of records (begin of the frame, bytes kept, bytes on the wire, ns), where the next one would
     begin, whether that one is broken, and how many fractions are no part of a second."""
     walked = _walked("configtron_pcap", data, at, end, order, RECORD, _RECORDS, unit_ns)
-    return walked and (walked[0], walked[1], walked[2] == "broken", walked[3])
+    if walked is None:
+        return None
+    (start, kept, length, stamps), at, why, bad_times = walked
+    return (start, kept, length, stamps), at, why == "broken", bad_times
 
 
-def pcapng_blocks(data: bytearray, at: int, end: int, order: str) -> tuple[list[Column], int, str] | None:
-    """Return begins and kinds of packet blocks, where the next block begins, and why the walk stopped there."""
+def pcapng_blocks(data: bytearray, at: int, end: int, order: str) -> PacketWalk | None:
+    """Return packet blocks, up to a block of another kind."""
     walked = _walked("configtron_pcapng", data, at, end, order, BLOCK, _BLOCKS)
-    return walked and walked[:3]
+    return None if walked is None else PacketWalk(walked[0][0], walked[0][1], walked[1], walked[2])
 
 
 def _walked(

@@ -53,7 +53,8 @@ LINKS: list[tuple[int, Callable[[bytes], bytes]]] = [
     (1, lambda p: write.ethernet(p, 0x88A8, 0x8100)), (1, lambda p: bytes(12) + b"\x88\x64" + bytes(6) + b"\0\x21" + p),
     (1, lambda p: bytes(12) + b"\x89\x09" + bytes(6) + write.kind(p) + p), (0, lambda p: bytes(4) + p), (12, bytes),
     (113, lambda p: bytes(14) + write.kind(p) + p), (276, lambda p: write.kind(p) + bytes(18) + p),
-    (101, bytes), (108, lambda p: bytes(4) + p), (109, lambda p: bytes(12) + p), (226, lambda p: bytes(24) + p), (9, bytes), (252, bytes),
+    (1, lambda p: bytes(12) + b"\x89\x26" + bytes(4) + write.kind(p) + p), (101, bytes), (108, lambda p: bytes(4) + p),
+    (109, lambda p: bytes(12) + p), (226, lambda p: bytes(24) + p), (9, bytes), (252, bytes),
 ]  # fmt: skip
 
 
@@ -101,27 +102,39 @@ def test_every_dialect_reads_the_same(name: str, monkeypatch: pytest.MonkeyPatch
     assert both(monkeypatch, DIALECTS[name], 1500)["counts"]["tcp"] == len(TALK)
 
 
-OPTIONS = (b"\1\1\x05\x0a", b"\5\x12\1\2", b"\2\4\1\2\3\3\7\4\2", b"\x08\x0a\5\x0a\3", b"\1\1\x08\x0a")
-HELLO, BYTES = b"\x16\x03\x01\x02\x00", (0, 1, 2, 4, 5, 6, 0x0D, 0x14, 0x16, 0x45, 0x60, 0xFF)
+# Places in an IP header and what they become; options, in one of which the acknowledged number stands; payloads.
+FIELDS = {
+    4: ((0, b"\x44"), (0, b"\x46"), (2, b"\0\0"), (2, b"\0\x24"), (6, b"\x20"), (6, b"\0"), (7, b"\1"), (9, b"\x11")),
+    6: ((4, b"\0\0"), (4, b"\0\7"), (6, b"\0"), (6, b"\x3a")),
+}
+ACKED = b"ackd"
+OPTIONS = (b"\1\1\5\x0a\0\0\0\0" + ACKED, b"\1\1\5\x0a", b"\5\x12\1\2", b"\2\4\1\2\3\3\7\4\2", b"\x08\x0a\5\x0a\3",
+           b"\2\4\1\2\2\4\3\4\4\2\0", b"\1" * 12)  # fmt: skip
+OPENINGS = (b"\x16\x03\x01\x02\x00\1", b"\x15\x03\x01\0\2\1", b"\x15\x03\x01\0\3\1", b"\0\0\6\4\0", b"\0\0\6\4\1",
+            b"\0\0\6\5\0", b"POST /", b"PRI * ", b"HTTP", b"OPT", b"PULL ")  # fmt: skip
+
+
+def packet_of(chance: random.Random) -> bytes:
+    """Return a packet with fields, options, payload or any bytes changed."""
+    packet = bytearray(chance.choice(ODD if chance.random() < 0.2 else [frame for _, frame in TALK]))
+    head = (20 if packet[0] >> 4 == 4 else 40) + 32
+    if chance.random() < 0.3:
+        packet[head:] = chance.choice(OPENINGS) + bytes(chance.randrange(700))
+    if chance.random() < 0.3:
+        options = chance.choice(OPTIONS).replace(ACKED, packet[head - 24 : head - 20])
+        packet[head - 12 : head - 12 + len(options)] = options
+    if chance.random() < 0.3:
+        at, value = chance.choice(FIELDS[packet[0] >> 4])
+        packet[at : at + len(value)] = value
+    for _ in range(chance.choice((0, 0, 0, 1, 3))):
+        packet[chance.randrange(min(len(packet), 90))] = chance.randrange(256)
+    return bytes(packet)
 
 
 def frames_of(chance: random.Random) -> tuple[int, list[write.Stamped]]:
-    """Return a link type and frames of it: plain and odd ones, some with bytes changed."""
+    """Return a link type and frames of it."""
     link, wrap = chance.choice(LINKS)
-    found = []
-    for number in range(chance.randrange(1, 60)):
-        packet = bytearray(chance.choice(ODD if chance.random() < 0.2 else [frame for _, frame in TALK]))
-        head = (20 if packet[0] >> 4 == 4 else 40) + 32
-        if chance.random() < 0.2:
-            packet[head:] = HELLO + bytes(chance.randrange(700))
-        if chance.random() < 0.3:
-            options = chance.choice(OPTIONS)
-            packet[head - 12 : head - 12 + len(options)] = options
-        frame = bytearray(wrap(bytes(packet)))
-        for _ in range(chance.choice((0, 0, 0, 1, 3))):
-            frame[chance.randrange(min(len(frame), 90))] = chance.choice((*BYTES, chance.randrange(256)))
-        found.append((write.START_NS + number * 10**6, bytes(frame)))
-    return link, found
+    return link, [(write.START_NS + n * 10**6, wrap(packet_of(chance))) for n in range(chance.randrange(1, 60))]
 
 
 def capture_of(chance: random.Random) -> bytes:
