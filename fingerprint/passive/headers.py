@@ -43,6 +43,7 @@ from configtron.fingerprint.passive.extension_headers import IS_EXTENSION, pass_
 from configtron.fingerprint.passive.heads import Heads, Segments, keep_heads, segments_of
 from configtron.fingerprint.passive.link import network_at
 from configtron.fingerprint.passive.options import read_options
+from configtron.fingerprint.passive.too_big import too_big
 from configtron.fingerprint.passive.tunnels import TUNNELS, UNREAD, Dissect, unfold
 
 TCP = 6
@@ -110,14 +111,14 @@ def decode(
     number = np.arange(len(frames.start)) + (frames.first + (frames.file << FILE_SHIFT))
     plain = native(frames) if native is not None else None
     if plain is None:
-        found = _read(frames, number, pairs, counts, dissect)
+        found = _read(frames, number, pairs, heads, counts, dissect)
     else:
         found = _with_pairs(plain, pairs)
         counts["tcp"] += found.rows.size
         counts["longer-than-frame"] += plain.longer
         if len(plain.others):
             some = frames._replace(**{name: getattr(frames, name)[plain.others] for name in Frames._fields[1:6]})
-            found = _merged(found, _read(some, number[plain.others], pairs, counts, dissect))
+            found = _merged(found, _read(some, number[plain.others], pairs, heads, counts, dissect))
     if found is None or not found.rows.size:
         return None
     keep_heads(frames.data, found, heads)
@@ -147,7 +148,7 @@ def _merged(plain: Segments, others: Segments | None) -> Segments:
 
 
 def _read(
-    frames: Frames, number: Column, pairs: Pairs, counts: Counter[str], dissect: Dissect | None
+    frames: Frames, number: Column, pairs: Pairs, heads: Heads, counts: Counter[str], dissect: Dissect | None
 ) -> Segments | None:
     """Return the segments of these frames, IPv4's first. number: of each frame, with its file's."""
     first_bytes = _first_bytes_of(frames)
@@ -159,7 +160,10 @@ def _read(
     nibble = source.data[np.where(readable, source.start + at, 0)] >> 4
     four, six = np.flatnonzero(readable & (nibble == 4)), np.flatnonzero(readable & (nibble == 6))
     counts["malformed-ip"] += int(np.count_nonzero(readable & (nibble != 4) & (nibble != 6)))
+    other = counts["icmp"]
     found = _both(_version4(source, frames, at, four, counts), _version6(source, frames, at, six, counts))
+    if counts["icmp"] > other:
+        heads.too_big += too_big(frames, at, four, six)
     return _segments(frames, number, first_bytes, found, pairs, counts) if len(found.frame) else None
 
 

@@ -48,6 +48,8 @@ class Heads:
     def __init__(self) -> None:
         self.kept: dict[int, KeptSegment] = {}
         self.wanted: dict[int, RecordRest] = {}
+        # Of ICMP messages that a packet was too big: the key of its pair of ends, the time (ns), the MTU.
+        self.too_big: list[tuple[bytes, int, int]] = []
         # Bytes held, about.
         self.size = 0
 
