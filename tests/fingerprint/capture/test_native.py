@@ -17,7 +17,8 @@ import pytest
 from configtron.fingerprint.capture import native
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import CaptureSource, opened
-from configtron.fingerprint.passive.columns import Frames, Pairs, Rows, joined
+from configtron.fingerprint.passive.columns import COUNTED, TYPES, Frames, Pairs, Rows, joined
+from configtron.fingerprint.passive.connections import PASSES
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
 from configtron.model.errors import BadInput
@@ -173,6 +174,28 @@ def test_places_outside_the_buffer_are_not_read(monkeypatch: pytest.MonkeyPatch)
         native.pcap_records(bytearray(9), 0, 10, "<", 1) is None
         and native.pcapng_blocks(bytearray(9), -1, 9, "<") is None
     )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_passes_over_rows_find_the_same(seed: int) -> None:
+    chance, count = np.random.default_rng(seed), 1 + seed * 300
+    kinds = Rows(*(chance.integers(0, 100, 9).astype(kind) for kind in TYPES.values()))
+    kinds = kinds._replace(bits=np.arange(9, dtype=np.uint8) * COUNTED, window=kinds.window[:1].repeat(9))
+    rows = kinds.take(chance.integers(0, 9, count))
+    # Equal but for one column that the hash leaves out.
+    rows.window[chance.random(count) < 0.2] += 1
+    of, resets = np.sort(chance.integers(0, 1 + count // 90, count)), chance.random(count) < 0.1
+    numbers, initial = (chance.integers(0, 1 << 32, size, np.uint32) for size in (count, 2 + count // 90))
+    passes = native.passes()
+    assert passes is not None and passes.order(of).tolist() == PASSES.order(of).tolist()
+    pairs = [sorted(zip(*(rows.tolist() for rows in one.equal(rows, of)), strict=True)) for one in (passes, PASSES)]
+    assert pairs[0] == pairs[1] and (len(pairs[0]) > 0) == (count > 1)
+    for values in (numbers, rows.seq, np.sort(numbers) + np.arange(count, dtype=np.uint32) * np.uint32(2_000_000_000)):
+        found = [one.unwrapped(values, of, initial, resets).tolist() for one in (passes, PASSES)]
+        assert found[0] == found[1]
+    # A connection without an initial number is Python's to refuse, not a place outside.
+    with pytest.raises(IndexError):
+        passes.unwrapped(numbers, of + len(initial), initial, resets)
 
 
 def test_without_the_library_python_reads() -> None:
