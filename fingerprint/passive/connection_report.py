@@ -17,6 +17,7 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column, Endpoint
 from configtron.fingerprint.passive.gathering import Batch
+from configtron.fingerprint.passive.limits import Limit, limits
 from configtron.fingerprint.passive.readings import CLOCKS, ConnectionReading, Hellos
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, SIDES
 from configtron.fingerprint.passive.tls import Hello
@@ -60,6 +61,11 @@ class ConnectionReport(NamedTuple):
     def duration_s(self) -> float | None:
         """First to last segment; None where the clock does not show it (`clock`)."""
         return None if self.clock else ((self.numbers["ended"] or 0) - self.started_ns) / 1e9
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The shares of its time by what limited it, the largest first."""
+        return limits(self.numbers)
 
     @property
     def clock(self) -> str:

@@ -148,7 +148,7 @@ class Gathering:
         if not rows.size:
             return
         found = connect(rows, self.pairs.ends.ports, self.steps)
-        summary = summarise(found, trips=self.trips)
+        summary = summarise(found, self._too_big(found), trips=self.trips)
         self._stop_at_records(found, summary.flights)
         self._add(summary)
         over = np.full(found.total, last)
@@ -160,6 +160,17 @@ class Gathering:
         yield Batch(found, summary, finished, self.pairs.ends, self.heads)
         if not last:
             self._carry(found, summary, over, later)
+
+    def _too_big(self, found: Connections) -> dict[int, list[int]]:
+        """Return the MTUs that ICMP messages named since the last time, by connection: the latest that had begun."""
+        sizes: dict[int, list[int]] = {}
+        for key, at, mtu in self.heads.too_big:
+            pair = found.rows.pair[found.begin] == self.pairs.number([key])[0]
+            begun = np.flatnonzero(pair & (found.rows.at[found.begin] <= at))
+            if len(begun):
+                sizes.setdefault(int(begun[-1]), []).append(mtu)
+        self.heads.too_big.clear()
+        return sizes
 
     def _stop_at_records(self, found: Connections, flights: Flights) -> None:
         """Make bounds of flights that end where a TLS record does: a write ended there, and by chance a segment."""

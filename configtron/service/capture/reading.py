@@ -10,6 +10,7 @@ from heapq import heapify, heappop, heappush
 from pathlib import Path
 
 from configtron.fingerprint.capture.dissect import Dissector
+from configtron.fingerprint.capture.native import plain_segments
 from configtron.fingerprint.capture.pcap import BAD_TIME
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import opened
@@ -157,7 +158,7 @@ def _rows_of(
 ) -> Iterator[Rows]:
     with opened(path) as source:
         for frames in read(source, gathering.counts, file=number, name=path, keylog=keylog):
-            rows = decode(frames, gathering.pairs, gathering.heads, gathering.counts, dissect)
+            rows = decode(frames, gathering.pairs, gathering.heads, gathering.counts, dissect, plain_segments)
             if rows is not None:
                 yield rows
 

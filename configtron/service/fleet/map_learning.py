@@ -69,13 +69,12 @@ class LearningAsk(NamedTuple):
 
 class LearningAnswer(NamedTuple):
     """asked_ns: when it was asked; map: to be published under its number, and why, None: the current one stays; facts:
-    to be stored with it; classes: of prefixes that the map does not list, by what their network was seen to be."""
+    to be stored with it."""
 
     asked_ns: int
     map: FleetMap | None = None
     why: str = ""
     facts: Mapping[str, str] = {}
-    classes: Mapping[str, str] | None = None
 
 
 class MapLearner(ABC):
@@ -175,7 +174,7 @@ class MapLearning:
             new = self._numbered(order, ask)
             if stages is not None:
                 stages.publishes(new, order)
-            return LearningAnswer(ask.now_ns, new, order.why[:255], self._facts(ask), self._maker.classes())
+            return LearningAnswer(ask.now_ns, new, order.why[:255], self._facts(ask))
         if ask.save or ask.again or ask.recalled:
             return LearningAnswer(ask.now_ns, facts=self._facts(ask))
         now = None if stages is None else stages.rollout
