@@ -12,9 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
 from typing import TextIO
 
+import numpy as np
+
 from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports, numbers_of
+from configtron.fingerprint.passive.limits import LIMITS
 from configtron.fingerprint.passive.summary import SIDES
+from configtron.model.nouns import Observation
 from configtron.model.records import Json, canonical
 from configtron.report.campaign_cost import size
 from configtron.report.connection_choice import REPEATS, ConnectionChoice, Key, named, summed
@@ -25,14 +29,15 @@ from configtron.report.folding import Sheet
 from configtron.report.rendering import MOST_ROWS
 from configtron.report.tables import cell, shown
 
-TABLE = ("frame", "client", "server", "s", "rtt ms", "icw", "end", "up", "sent again", "down", "sent again",
-         "zero windows", "tls", "http")  # fmt: skip
+TABLE = ("frame", "client", "server", "s", "rtt ms", "slow by", "up", "sent again", "down", "sent again", "shut", "icw",
+         "end", "tls", "http")  # fmt: skip
 # The column that a second line begins with.
-SECOND = "end"
+SECOND = "up"
 RIGHT = frozenset(("frame", "s", "rtt ms", "up", "down"))
 CAPTION = (
-    "up: what the client sent; down: the server; behind icw its grade; sent again: after a timeout/as a tail probe/"
-    "fast/otherwise, and the share of segments lost; --connection FRAME shows one in whole"
+    "slow by: what most of its time was spent on; up: what the client sent, down: the server; sent again: after a "
+    "timeout/as a tail probe/fast/otherwise, and the share lost; shut: windows that client/server closed; behind icw "
+    "its grade; --connection FRAME shows one in whole"
 )
 # Sums of the last line, by the columns that they are made of.
 SUMS = {"bytes": ("bytes",), "data": ("data",), "again": ("rto", "fast", "other"), "timeouts": ("rto",),
@@ -93,15 +98,27 @@ def _cells(reports: ConnectionReports, row: int, several: bool) -> list[str]:
     frame, rtt, span, end = int(numbers["frame"]), numbers["rtt"], reports.durations[row], str(reports.endings[row])
     tls, alpn, _ = tls_names(*hellos)
     spoken = next((verdicts[k].text for k in ("http_version", "http_clear") if k in verdicts), alpn)
-    by = " and ".join(side for side in SIDES if end == "reset" and numbers[f"{side}_resets"])
-    closed = [f"{side} {numbers[f'{side}_zero_windows']}" for side in SIDES if numbers[f"{side}_zero_windows"]]
+    by = "".join(f"{side} " for side in SIDES if end == "reset" and numbers[f"{side}_resets"])
+    shut = [str(numbers[f"{side}_zero_windows"]) for side in SIDES]
     return [
         f"{(frame >> FILE_SHIFT) + 1}:{frame & FRAME_MASK}" if several else str(frame & FRAME_MASK),
         *map(named, reports.ends[row]), "-" if span != span else f"{span:.3f}",
-        f"{rtt * 1e3:.{1 if rtt >= 1e-3 else 3}f}" if rtt else "-", cell(verdicts.get("icw")),
-        f"{end} by {by}" if by else end, *(text for side in SIDES for text in _sent(reports, numbers, row, side)),
-        ", ".join(closed), visible(tls), visible(spoken),
+        f"{rtt * 1e3:.{1 if rtt >= 1e-3 else 3}f}" if rtt else "-", *_slow(reports, row),
+        *(text for side in SIDES for text in _sent(reports, numbers, row, side)),
+        "/".join(shut) if any(map(int, shut)) else "", _window(verdicts.get("icw")), f"{by}{end}",
+        visible(tls), visible(spoken),
     ]  # fmt: skip
+
+
+def _window(icw: Observation | None) -> str:
+    """Return it with its grade; why it is not known is for those who ask for the connection."""
+    return "-" if icw is None or icw.value is None else cell(icw)
+
+
+def _slow(reports: ConnectionReports, row: int) -> Iterator[str]:
+    """Yield what limited it most, with its share of the time."""
+    limit, share = (column[row] for column in reports.limited)
+    yield "" if share != share else f"{LIMITS[limit]} {100 * share:.0f} %"
 
 
 def _sent(reports: ConnectionReports, numbers: dict[str, float], row: int, side: str) -> Iterator[str]:
@@ -109,7 +126,8 @@ def _sent(reports: ConnectionReports, numbers: dict[str, float], row: int, side:
     rto, tlp, fast, *others = (numbers[f"{side}_{cause}"] for cause in REPEATS)
     yield size(int(numbers[f"{side}_bytes"]))
     repeated = rto or tlp or fast or any(others)
-    yield f"{rto}/{tlp}/{fast}/{sum(others)} {100 * reports.loss[side][row]:.1f} %" if repeated else ""
+    share = 100 * float(np.nan_to_num(reports.loss[side][row]))
+    yield f"{rto}/{tlp}/{fast}/{sum(others)} {share:.{int(share < 10)}f} %" if repeated else ""
 
 
 def _summary(sums: Counter[str], shown: int) -> str:

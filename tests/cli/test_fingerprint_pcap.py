@@ -66,14 +66,14 @@ def test_a_table_has_both_directions_worst_first_and_a_line_of_sums(file: str, m
     assert err == "29 frames, 29 tcp, 2 connections\n"
     pcap(mixed)
     head, *rows = capsys.readouterr().out.splitlines()
-    assert head.split()[6:] == ["icw", "end", "up", "sent", "again", "down", "sent", "again", "zero", "windows"]
-    assert rows[0].split()[3:] == "4.500 100.0 - no-data open 3.95 kB 2/0/0/0 33.3 % 0 B server 1".split()
-    assert rows[1].split()[3:] == "2.000 100.0 >= 4 L open 100 B 3.95 kB 0/1/0/0 0.0 %".split()
-    assert len(rows) == 40 + 4 and rows[-1] == (
+    assert head.split()[6:] == "slow by up sent again down sent again shut icw end".split()
+    assert rows[0].split()[3:] == "4.500 100.0 timeout 95 % 3.95 kB 2/0/0/0 33 % 0 B 0/1 - open".split()
+    assert rows[1].split()[3:] == "2.000 100.0 tail-probe 85 % 100 B 3.95 kB 0/1/0/0 0.0 % >= 4 L open".split()
+    assert len(rows) == 40 + 5 and rows[-1] == (
         "52 connections (40 shown; --all shows every one); 8 kB; 17 % sent again; 2 timeouts; 1 zero windows; 45 resets"
     )
     pcap(mixed, "--all")
-    assert len(capsys.readouterr().out.splitlines()) == 1 + 52 + 4
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 52 + 5
 
 
 @pytest.mark.parametrize(("typed", "ports"), [
@@ -97,8 +97,8 @@ def test_connections_are_chosen_and_sorted_in_every_form(
     pcap(mixed, *words, code=code)
     out = capsys.readouterr().out
     assert all(str(port) in out for port in ports) and bool(out) == bool(ports)
-    pcap(mixed, "--servers", *words, code=code)
-    assert ("198.51.100.2:80" in capsys.readouterr().out) == bool(ports)
+    pcap(mixed, "--servers", *words, code=USAGE if "--sort" in typed else code)
+    assert ("198.51.100.2:80" in capsys.readouterr().out) == (bool(ports) and "--sort" not in typed)
 
 
 def test_a_filter_is_made_for_each_link_layer(tmp_path: Path, capsys: Spoken) -> None:

@@ -10,12 +10,13 @@ from itertools import islice
 from pathlib import Path
 
 from configtron.fingerprint.capture.diag import addresses
+from configtron.fingerprint.capture.native import plain_segments
 from configtron.fingerprint.capture.ring import Ring
 from configtron.fingerprint.capture.surroundings import Surroundings
 from configtron.fingerprint.features import plain
 from configtron.fingerprint.passive.columns import Frames
 from configtron.fingerprint.passive.connection_report import ConnectionReports, report_connections
-from configtron.fingerprint.passive.gathering import MOST, Batch, Gathering
+from configtron.fingerprint.passive.gathering import Batch, Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.link import ETHERNET
 from configtron.fingerprint.passive.local import sighted
@@ -23,7 +24,7 @@ from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import Missing
 from configtron.model.records import Json, canonical
 from configtron.probe.wire.filter import DLT_ETHERNET, DLT_RAW
-from configtron.service.capture.reading import packet_filter
+from configtron.service.capture.reading import gathering_of, packet_filter
 from configtron.service.capture.watching import TURN_S, ContextWatch, Outputs, WatchResult, watching
 
 # Ethernet, IPv6 and TCP headers with all their options, and the first words of what they carry.
@@ -70,7 +71,7 @@ def watch_interface(options: LiveOptions, to: Outputs, connections: Connections 
     128 bytes of each TCP packet are read; no packet is sent. Errors: `BadInput` for a wrong expression or no such
     interface, `Missing` if the interface goes, `Refused` without the right to listen.
     """
-    gathering = Gathering(MOST, trips=True)
+    gathering = gathering_of(trips=True)
     surroundings = Surroundings(options.databases, options.access_log)
     about: dict[str, Json] = {
         "interface": options.interface,
@@ -144,7 +145,7 @@ class InterfaceListener:
 
     def _take(self, frames: Frames) -> None:
         gathering = self._gathering
-        rows = decode(frames, gathering.pairs, gathering.heads, gathering.counts)
+        rows = decode(frames, gathering.pairs, gathering.heads, gathering.counts, native=plain_segments)
         self._report(gathering.take(rows))
 
     def _refresh(self) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from configtron.fingerprint.capture import native
 from configtron.fingerprint.capture.dissect import Dissector
 from configtron.fingerprint.capture.pcap import BAD_TIME
 from configtron.fingerprint.capture.reading import read
@@ -67,11 +68,12 @@ class CaptureReading:
     """
 
     def __init__(
-        self, files: Sequence[str], *, expression: str = "", keylog: Path | None = None, lacks: Lacks = str,
-        progress: Progress = unheard,
+        self, files: Sequence[str], *, whole: bool = False, expression: str = "", keylog: Path | None = None,
+        lacks: Lacks = str, progress: Progress = unheard,
     ) -> None:  # fmt: skip
         """Several files are one capture, in whatever order, by the times of their packets; "-" is standard input.
 
+        whole       keep all segments until the end: one batch, and memory grows
         expression  only the packets that pass this filter, as for tcpdump
         keylog      TLS secrets (SSLKEYLOGFILE); needs tshark, and files
         lacks       import error -> a sentence that says how to install Scapy, which reads frames in tunnels
@@ -85,7 +87,7 @@ class CaptureReading:
         if keylog is not None:
             _check_keylog(keylog, files)
         self.files = list(files)
-        self._gathering = Gathering(MOST)
+        self._gathering = gathering_of(whole=whole)
         self._keys, self._dissect = _TlsKeys(files, keylog), Dissector(lacks)
         # The filter by link layer, as far as it was needed; the bytes of the files, and those read of each.
         self._expression, self._programs = expression, dict[int, bytes]()
@@ -168,6 +170,11 @@ def packet_filter(expression: str, link: int, snap: int = SNAPLEN) -> bytes:
         raise BadInput(f"--filter: {str(error).rpartition(': ')[2]}; it is written as for tcpdump") from error
 
 
+def gathering_of(*, whole: bool = False, trips: bool = False) -> Gathering:
+    """Return an empty `Gathering`; `whole`: it keeps all segments; `trips`: it also takes round trips of data."""
+    return Gathering(None if whole else MOST, trips=trips, passes=native.passes())
+
+
 def batches_of(
     gathering: Gathering, files: Sequence[str], dissect: Dissector, keylog: list[str] | None = None,
     taken: Taken = lambda frames, source: frames,
@@ -198,7 +205,10 @@ def _rows_of(
 ) -> Iterator[Rows]:
     with opened(path) as source:
         for frames in read(source, gathering.counts, file=number, name=path, keylog=keylog):
-            rows = decode(taken(frames, source), gathering.pairs, gathering.heads, gathering.counts, dissect)
+            rows = decode(
+                taken(frames, source), gathering.pairs, gathering.heads, gathering.counts, dissect,
+                native.plain_segments,
+            )  # fmt: skip
             if rows is not None:
                 yield rows
 

@@ -12,10 +12,9 @@ from configtron.fingerprint.capture.dissect import Dissector
 from configtron.fingerprint.capture.source import MAGICS as COMPRESSED_MAGICS
 from configtron.fingerprint.features import AddressFacts
 from configtron.fingerprint.passive.connection_report import ConnectionReport, report_connections
-from configtron.fingerprint.passive.gathering import Gathering
 from configtron.fingerprint.passive.local import lost, sighted
 from configtron.model.nouns import Context
-from configtron.service.capture.reading import batches_of
+from configtron.service.capture.reading import batches_of, gathering_of
 
 # How files begin: pcap in either order of bytes, in micro- and nanoseconds; pcapng; compressed files.
 WORDS = ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "0a0d0d0a")
@@ -29,7 +28,7 @@ def is_capture(data: bytes) -> bool:
 
 def contexts_of(path: str) -> dict[str, list[tuple[float, Context]]]:
     """Return by client prefix the time [s] and the context of each connection. Errors: `BadInput` for no capture."""
-    gathering, found = Gathering(trips=True), dict[str, list[tuple[float, Context]]]()
+    gathering, found = gathering_of(whole=True, trips=True), dict[str, list[tuple[float, Context]]]()
     for batch in batches_of(gathering, (path,), Dissector()):
         lossy = gathering.counts["dropped-by-capture"] > 0
         reports = report_connections(batch, [path], tainted=lossy, wanted=frozenset())
