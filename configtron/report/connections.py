@@ -17,18 +17,22 @@ from configtron.fingerprint.passive.connection_report import ConnectionReport, C
 from configtron.fingerprint.verdict import over
 from configtron.model.nouns import Fingerprint, Observation, Target, Vantage
 from configtron.model.records import Result
-from configtron.report import tables
 from configtron.report.connection_choice import ConnectionChoice, Key, site
 from configtron.report.connection_json import json_rows, write_jsonl
 from configtron.report.connection_rows import SHOWN_KNOBS, columns, csv_rows, write_csv
 from configtron.report.connection_table import write_one, write_table
+from configtron.report.folding import Sheet
 from configtron.report.rendering import render
+from configtron.report.tables import cell
 from configtron.report.target_results import TargetResult
 
 BALANCED = "load_balancing"
 # What a server's routes set by client (`initcwnd`).
 ROUTED = frozenset(("icw", "icw_tls"))
 EVERY = ConnectionChoice()
+# Parameters in the table of servers, before the MSS and the signature.
+SERVER_KNOBS = ("icw", "icw_tls", "cwnd_at_request", "synack_rto", "data_rto", "rwin", "rwin_ts", "http_clear",
+                "http_version", "load_balancing", "wscale")  # fmt: skip
 
 
 class Servers:
@@ -133,7 +137,18 @@ def write_servers(found: Iterable[ConnectionReport], form: str, out: TextIO, *, 
     if form != "table":
         render(verdicts, vantages, form, out)
     elif verdicts:
-        tables.overview(verdicts).write(out, color=color)
+        sheet, silent = Sheet("server", *SERVER_KNOBS, "mss", "signature", second="signature"), 0
+        for item in verdicts:
+            known = {knob: cell(one) for knob, one in item.verdicts.items() if one.value is not None}
+            # p0f's raw form has the MSS in its fourth place.
+            known["mss"] = known.get("signature", ":::").split(":")[3]
+            cells = [known.get(knob, "") for knob in (*SERVER_KNOBS, "mss", "signature")]
+            silent += not any(cells)
+            if any(cells):
+                sheet.add_row(item.site, *cells)
+        more = f"; {silent} more servers show none of these" if silent else ""
+        sheet.caption = f"behind each value its grade{more}; -f csv has all, and why some have none"
+        sheet.write(out, color=color)
 
 
 class ConnectionLines:
