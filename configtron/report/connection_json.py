@@ -71,10 +71,15 @@ def write_jsonl(batches: Iterable[ConnectionReports], files: list[str], out: Tex
     """
     count = 0
     for reports in batches:
-        for rows, texts in texts_by_kind(reports, reports.alike, _names_and_verdicts):
-            out.write("\n".join(_objects(_members(reports, rows, files, texts), len(texts))) + "\n")
-            count += len(texts)
+        out.writelines(f"{line}\n" for line in json_rows(reports, files))
+        count += len(reports)
     return count
+
+
+def json_rows(reports: ConnectionReports, files: list[str]) -> Iterator[str]:
+    """Yield the line of each connection."""
+    for rows, texts in texts_by_kind(reports, reports.alike, _names_and_verdicts):
+        yield from _objects(_members(reports, rows, files, texts), len(texts))
 
 
 def json_number(value: float | None) -> Json:
@@ -97,7 +102,9 @@ def _side(connection: ConnectionReport, side: str) -> Json:
 
 
 def _limits(shares: Sequence[Limit]) -> Json:
-    return [{**one._asdict(), "ns": None, "seconds": round(one.ns / 1e9, 9), "frames": list(one.frames)} for one in shares] or None
+    return [
+        {**one._asdict(), "ns": None, "seconds": round(one.ns / 1e9, 9), "frames": list(one.frames)} for one in shares
+    ] or None
 
 
 def _tls(hellos: Hellos) -> Json:

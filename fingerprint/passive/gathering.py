@@ -61,13 +61,17 @@ LINGER_NS, IDLE_NS = 5 * NS, 310 * NS
 
 
 class Batch(NamedTuple):
-    """Connections that are over: which of `found`, in the order of their first frames."""
+    """Connections that are over: which of `found`, in the order of their first frames.
+
+    since   no connection that is not over yet has an earlier first frame
+    """
 
     found: Connections
     summary: ConnectionSummary
     over: Column
     ends: PairEnds
     heads: Heads
+    since: int = ALWAYS
 
 
 class Gathering:
@@ -158,7 +162,8 @@ class Gathering:
         finished = np.flatnonzero(over)
         finished = finished[np.argsort(summary.columns["frame"][finished], kind="stable")]
         self.counts["connections"] += len(finished)
-        yield Batch(found, summary, finished, self.pairs.ends, self.heads)
+        since = int(min(summary.columns["frame"][~over].min(initial=ALWAYS), later.frame.min(initial=ALWAYS)))
+        yield Batch(found, summary, finished, self.pairs.ends, self.heads, since)
         if not last:
             self._carry(found, summary, over, later)
 
