@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column, Endpoint
+from configtron.fingerprint.passive.connections import Connections
 from configtron.fingerprint.passive.gathering import Batch
 from configtron.fingerprint.passive.limits import Limit, largest, limits
 from configtron.fingerprint.passive.readings import CLOCKS, ConnectionReading, Hellos
@@ -100,6 +101,11 @@ class ConnectionReports:
         """Return how many connections there are."""
         return len(self._batch.over)
 
+    def only(self, rows: Column) -> ConnectionReports:
+        """Return the reports in these rows: numbers, or a mask."""
+        chosen = self._batch._replace(over=self._batch.over[rows])
+        return ConnectionReports(chosen, self._reading, incomplete=self.incomplete)
+
     @property
     def merged(self) -> Column:
         """Return whether the first flight of each has frames that an offload merged."""
@@ -116,6 +122,11 @@ class ConnectionReports:
     def kinds(self) -> Column:
         """Return a number for each connection; connections of the same number have the same verdicts and hellos."""
         return self._reading.kinds(self._batch.over)
+
+    def alone(self, row: int) -> Connections:
+        """Return the segments of the connection in that row."""
+        one = int(self._batch.over[row])
+        return self._batch.found.part(one, one + 1)
 
     def read(self, row: int) -> tuple[tuple[Observation, ...], Hellos]:
         """Return the observations and the hellos of the connection in that row."""

@@ -32,7 +32,7 @@ from configtron.fingerprint.passive.columns import (
     joined,
     no_rows,
 )
-from configtron.fingerprint.passive.connections import Connections, connect, running
+from configtron.fingerprint.passive.connections import Connections, Passes, connect, running
 from configtron.fingerprint.passive.first_flight import PROOFS, Flights
 from configtron.fingerprint.passive.heads import Heads
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, ConnectionSummary, summarise
@@ -71,12 +71,13 @@ class Batch(NamedTuple):
 
 
 class Gathering:
-    """Takes rows in, gives batches out. `most` rows are held; None: all. `trips`: with round trips of both sides."""
+    """Takes rows in, gives batches out. `most` rows are held; None: all. `trips`: with round trips of both sides;
+    `passes`: as `connect` takes them."""
 
-    def __init__(self, most: int | None = None, *, trips: bool = False) -> None:
+    def __init__(self, most: int | None = None, *, trips: bool = False, passes: Passes | None = None) -> None:
         self.pairs, self.heads = Pairs(), Heads()
         self.counts: Counter[str] = Counter()
-        self.most, self.trips = most, trips
+        self.most, self.trips, self.passes = most, trips, passes
         # The frames before which a clock was set back.
         self.steps: list[int] = []
         # By file: the latest time in it, since its clock was set back.
@@ -147,7 +148,7 @@ class Gathering:
         self._parts = [later] if later.size else []
         if not rows.size:
             return
-        found = connect(rows, self.pairs.ends.ports, self.steps)
+        found = connect(rows, self.pairs.ends.ports, self.steps, self.passes)
         summary = summarise(found, self._too_big(found), trips=self.trips)
         self._stop_at_records(found, summary.flights)
         self._add(summary)

@@ -182,7 +182,7 @@ def _summarise_part(found: Connections, told: dict[str, Column], *, trips: bool)
     for number, side in enumerate(SIDES):
         _side(found, ways[number], opening[number], number, side, columns)
     whole = found.opened.all(axis=1) & (columns["options_cut"] == 0)
-    scales = _scales(columns, whole)
+    scales = scales_of(columns, whole)
     sent = [sent_by(found, way) for way in ways]
     repeats = []
     for number, side in enumerate(SIDES):
@@ -298,7 +298,7 @@ def _side(found: Connections, way: Direction, syn: Column, number: int, side: st
     columns[f"{side}_zero_windows"] = _counted(way.of, shut, count)
 
 
-def _scales(columns: dict[str, Column], whole: Column) -> list[Column]:
+def scales_of(columns: dict[str, Column], whole: Column) -> list[Column]:
     """Return shifts of each side's windows: agreed only if both SYNs had the option; -1 where one is missing or cut."""
     both = (columns["client_wscale"] >= 0) & (columns["server_wscale"] >= 0)
     shifts = (np.minimum(columns[f"{side}_wscale"], SHIFT_MOST) for side in SIDES)
