@@ -94,9 +94,9 @@ class Limit(NamedTuple):
 def limits(numbers: Mapping[str, float | None]) -> tuple[Limit, ...]:
     """Return the shares of a connection's time, the largest first, from its numbers (`ConnectionReport.numbers`).
 
-    Empty where it has no times, or no time passed.
+    Empty where it has no times, or no time passed, and for `live`, which does not share it out.
     """
-    if numbers["clock"]:
+    if numbers["clock"] or _READ[-1] not in numbers:
         return ()
     size = {side: numbers[f"{side}_bytes"] or 0 for side in ("client", "server")}
     sender, other = ("server", "client") if size["server"] >= size["client"] else ("client", "server")
@@ -120,13 +120,14 @@ def limits(numbers: Mapping[str, float | None]) -> tuple[Limit, ...]:
 
 def limits_of(columns: Mapping[str, Column]) -> Iterator[tuple[Limit, ...]]:
     """Yield the same of each connection, from columns."""
-    rows = zip(*(columns[name].tolist() for name in _READ), strict=True)
-    return (limits(dict(zip(_READ, row, strict=True))) for row in rows)
+    read = [name for name in _READ if name in columns]
+    return (limits(dict(zip(read, row, strict=True))) for row in zip(*(columns[name].tolist() for name in read), strict=True))
 
 
 def largest(columns: Mapping[str, Column]) -> tuple[Column, Column]:
     """Return the number in `LIMITS` of each connection's largest share, and its part of the duration (NaN: no time)."""
-    shares = np.stack([columns[names[0]] for names in _COLUMNS.values()])
+    none = np.zeros(len(columns["clock"]), np.int64)
+    shares = np.stack([columns.get(names[0], none) for names in _COLUMNS.values()])
     total = np.where(columns["clock"] > 0, 0, shares.sum(axis=0))
     part: Column = np.divide(shares.max(axis=0), total, out=np.full(len(total), np.nan), where=total > 0)
     return shares.argmax(axis=0), part
