@@ -271,7 +271,7 @@ def play(folder: Path, names: Iterable[str]) -> dict[str, Any]:
             assert isinstance(path, PlantedPath)
             for netns in path.names.values():
                 links.sysctl(netns, [*SETTINGS, ("net/ipv4/tcp_mtu_probing", str(plant.probing))])
-                links.ip(netns, ["link set tun0 txqueuelen 10000"])
+                links.ip(netns, ["link set tun0 txqueuelen 10000", "route flush cache"])
             path.begin(plant)
             one = Conversation(path.names, plant, path.port)
             one.play()
