@@ -21,6 +21,7 @@ from configtron.fingerprint.passive.connection_report import (
     none_if_nan,
     numbers_of,
 )
+from configtron.fingerprint.passive.limits import Limit, limits_of
 from configtron.fingerprint.passive.readings import CLOCKS, Hellos
 from configtron.fingerprint.passive.summary import SIDE, SIDES
 from configtron.model.nouns import Observation
@@ -103,8 +104,10 @@ def _side(connection: ConnectionReport, side: str) -> Json:
 
 def _limits(shares: Sequence[Limit]) -> Json:
     return [
-        {**one._asdict(), "ns": None, "seconds": round(one.ns / 1e9, 9), "frames": list(one.frames)} for one in shares
-    ] or None
+        {"limit": one.limit, "seconds": round(one.ns / 1e9, 9), "times": one.times, "grade": one.grade,
+         "frames": list(one.frames)}
+        for one in shares
+    ] or None  # fmt: skip
 
 
 def _tls(hellos: Hellos) -> Json:
@@ -161,6 +164,7 @@ def _members(
     yield [f',"frame":{number}' for number in (frame & FRAME_MASK).tolist()]
     yield _named("handshake", _objects(_handshake_members(numbers), size))
     yield _member("incomplete", reports.incomplete or None)
+    yield [_member("limits", _limits(shares)) for shares in limits_of(numbers)]
     yield _by_value("merged", reports.merged[rows].tolist(), _true_or_none)
     yield [observations for observations, _ in texts]
     yield _by_value("options_cut", numbers_of("options_cut", numbers["options_cut"]), _true_or_none)

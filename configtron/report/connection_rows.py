@@ -118,7 +118,9 @@ def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterato
     yield one_if_same(reports.endings[rows].tolist())
     yield one_if_same(reports.places[rows].tolist())
     limit, share = (column[rows] for column in reports.limited)
-    yield ["" if part is None else LIMITS[number] for number, part in zip(limit.tolist(), none_if_nan(share))]
+    yield [
+        "" if part is None else LIMITS[number] for number, part in zip(limit.tolist(), none_if_nan(share), strict=True)
+    ]
     yield _rounded_cells(share, 3)
     for ends in zip(*reports.ends[rows], strict=True):
         yield [address_text(end.address) for end in ends]

@@ -116,7 +116,7 @@ LOAD = {
     "window_rate_most": ColumnMeaning("bit/s", "max", "largest delivery rate over two round trips"),
     "last_window": ColumnMeaning("bytes", "last", "latest window of this side that was open, scaled"),
 }
-# Why it took so long: fingerprint/passive/limits.py.
+# Why it took so long (not of `live`): fingerprint/passive/limits.py.
 LIMITED = {
     f"limit_{limit}_{part}": ColumnMeaning("ns" if part == "ns" else "", join, f"{limit}: {part}")
     for limit in LIMITS
@@ -193,7 +193,8 @@ def _summarise_part(found: Connections, told: dict[str, Column], *, trips: bool)
             more = round_trips(found, number) | under_load(found, number, again, columns["rtt"])
             more["last_window"] = last_window
             columns |= {f"{side}_{name}": column for name, column in more.items()}
-    columns |= share_time(found, sent, repeats, scales, columns)
+    if not trips:
+        columns |= share_time(found, sent, repeats, scales, columns)
     return ConnectionSummary(columns, first_flights(found, sent[1], _known(found, columns, whole, opening)))
 
 
