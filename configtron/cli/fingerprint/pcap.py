@@ -45,11 +45,11 @@ def pcap(
     if form == "html" and (servers or stream):
         raise BadInput("-f html draws connections, with all their segments; leave out --servers and --stream")
     reading = CaptureReading(files, stream=stream, keylog=keylog, lacks=missing)
+    # Before the file is opened: an error must not leave half a page.
+    page = reading.page(knobs_in(form)) if form == "html" else ""
     with opened(output_file) as out:
         if form == "html":
-            from configtron.report.page.capture import page
-
-            out.write(page(list(reading.batches(knobs_in(form))), reading.files, reading.counts, reading.warnings()))
+            out.write(page)
         elif servers:
             write_servers(reading.connections(), form, out, color=settings().color)
         else:

@@ -99,6 +99,13 @@ class CaptureReading:
                     wanted=wanted, stepped=self.counts[BAD_TIME] > 0,
                 )  # fmt: skip
 
+    def page(self, wanted: frozenset[str] | None = None) -> str:
+        """Return the same connections as one HTML file that loads nothing; `stream` must be off. Errors: the same."""
+        # Only where it is asked for: a table needs none of it.
+        from configtron.report.page.capture import page
+
+        return page(list(self.batches(wanted)), self.files, self.counts, self.warnings())
+
     @property
     def counts(self) -> Counter[str]:
         """Return what was read so far."""
