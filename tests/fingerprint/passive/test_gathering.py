@@ -22,8 +22,9 @@ from tests.support.synthetic_capture import write as write_capture
 
 def comparable(found: list[ConnectionReport]) -> list[tuple[object, ...]]:
     """In the order of their first frames."""
-    rows = [(one, [(o.knob, o.value, o.grade, o.reason, o.details) for o in one.observations]) for one in found]
-    every = [(o.frame, o.client, o.server, o.numbers, o.place, o.hellos, seen) for o, seen in rows]
+    rows = [(one, [(o.knob, o.value, o.grade, o.reason, o.details) for o in one.observations],
+             [(w[:3], w.proof, w[4:7]) for w in one.windows]) for one in found]  # fmt: skip
+    every = [(o.frame, o.client, o.server, o.numbers, o.place, o.hellos, *seen) for o, *seen in rows]
     return sorted(every, key=lambda row: row[0])
 
 
