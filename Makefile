@@ -8,6 +8,7 @@
 # make test-all   every test; one that was interrupted goes on; seconds by folder at the end
 # make test-changed   the tests that the change since BASE reaches, the nearest first, begun within BUDGET_S seconds
 # make install   the packages and configtron, nothing run
+# make native    the native reader of captures, from native/ (rustc); without it Python reads
 # make kmod   the kernel module for KERNEL (lab: the lab's guests; a release; the running one when not given)
 # make bpf    the BPF programs that come with the package, compiled anew from tune/drivers/bpf/*.bpf.c (clang, llvm)
 # make deb    a Debian package for hosts of a fleet, in dist/: the program, the packages it needs, units (docs/fleet.md)
@@ -15,7 +16,7 @@
 # make kmod-debug  the kernel module under debug kernels, for an hour: each congestion control, stress, planted mistakes
 # make check  the developer's loop: fast tests without root, network or sleeps, on two cores
 # make evidence  the papers' figures beside ours, as runs/evidence.md (EVIDENCE='--long --lab' for all), then every policy on fresh worlds
-# make lint   ruff, mypy --strict, clang-format, licences
+# make lint   ruff, mypy --strict, clang-format, rustfmt, licences
 # make docs   the same as man, then the outputs in README.md made again
 # make bench  seven servers on this host as distributions ship them
 # make version  copies configtron/__init__.py's version to setup.cfg and kmod/
@@ -44,7 +45,7 @@ say = @echo "[$$(($$(date +%s) - $(T0))) s] $(1)"
 # Exit code 5: this machine lacks something, which standard error has named.
 UNPROVEN = { [ $$? = 5 ] && echo "not proven here: the lab needs what the line above names"; }
 
-.PHONY: help install packages kernel module kmod bpf deb demo demo-tune demo-live demo-live-kernel demo-learn test test-all test-changed check evidence golden lint docs man version bench fuzz kmod-debug clean
+.PHONY: help install packages native kernel module kmod bpf deb demo demo-tune demo-live demo-live-kernel demo-learn test test-all test-changed check evidence golden lint docs man version bench fuzz kmod-debug clean
 .DELETE_ON_ERROR:
 
 help:
@@ -63,7 +64,10 @@ $(INSTALLED):
 	$(call say,installed: $(BIN)/configtron)
 
 install: packages
-	@$(MAKE) --no-print-directory T0=$(T0) $(INSTALLED)
+	@$(MAKE) --no-print-directory T0=$(T0) $(INSTALLED) native
+
+native:
+	@native/build
 
 kernel: install
 	$(call say,lab kernel (built once and kept in ~/.cache/configtron))
@@ -165,6 +169,7 @@ lint: $(INSTALLED)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/clang-format --dry-run --Werror $$(find benchmarks configtron/lab kmod tests tune -name "*.[ch]")
+	@! command -v rustfmt >/dev/null || rustfmt --check --edition 2021 native/src/lib.rs
 	@$(BIN)/reuse lint --quiet
 	@.ci/progress $(BIN)/mypy
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Make man pages and shell completions from the commands when a wheel is built; all else is in setup.cfg."""
+"""Make man pages and shell completions from the commands when a wheel is built, and the native reader of captures where
+there is rustc: then the wheel is of this platform. All else is in setup.cfg."""
 
 import os
 import subprocess
@@ -7,6 +8,7 @@ import sys
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 PLACES = {
@@ -21,6 +23,8 @@ class BuildWithPages(build_py):
     """Add the pages to the data files. An editable install has none: `make man` writes them to build/pages."""
 
     def run(self) -> None:
+        if Path("native").is_dir():
+            subprocess.run(["native/build"], check=True)
         super().run()
         if self.editable_mode:
             return
@@ -36,4 +40,14 @@ class BuildWithPages(build_py):
             self.distribution.data_files.append((place, files))
 
 
-setup(cmdclass={"build_py": BuildWithPages})
+class WheelOfPlatform(bdist_wheel):
+    """Any Python 3 of this platform, if the native reader is in it; else any platform."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        if not any(Path(self.bdist_dir).rglob("*_native.so")):
+            return super().get_tag()
+        self.root_is_pure = False
+        return "py3", "none", super().get_tag()[2]
+
+
+setup(cmdclass={"build_py": BuildWithPages, "bdist_wheel": WheelOfPlatform})

@@ -51,8 +51,7 @@ class AgentJournal(Tuning):
 
     def drop_documents(self, after: tuple[int, int]) -> None:
         """Forget the documents after that (term, version)."""
-        with self._clear():
-            self._connection.execute("DELETE FROM fleet_applied WHERE (term, version) > (?, ?)", after)
+        self._write("DELETE FROM fleet_applied WHERE (term, version) > (?, ?)", *after)
 
     def set_drawn(self, term: int, version: int, epoch: int, keys: str = "") -> None:
         """Keep which map is drawn from in which epoch, and by which keys, one word; documents before it go."""
@@ -69,8 +68,7 @@ class AgentJournal(Tuning):
 
     def set_fleet_act(self, number: int) -> None:
         """Keep which transaction is the fleet's, so that a later start of the agent distinguishes it from a human's."""
-        with self._clear():
-            self._connection.execute("INSERT OR REPLACE INTO tuning VALUES ('fleet-act', ?)", (str(number),))
+        self._write("INSERT OR REPLACE INTO tuning VALUES ('fleet-act', ?)", str(number))
 
     def documents(self) -> list[bytes]:
         """Return the documents in force, in the order in which they were applied."""

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self, cast
 
+from configtron import __version__
 from configtron.db.private import folder_made, owned
 from configtron.db.schema import bring_up
 from configtron.model.bounds import check_text
@@ -82,9 +84,37 @@ class Database:
         """Write each transaction to the disk before it counts as done, not some seconds later."""
         self._connection.execute("PRAGMA synchronous = FULL")
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+
+    def _write(self, statement: str, *values: object) -> sqlite3.Cursor:
+        """Execute one statement that writes. Errors: `BadInput`, `Busy`, `Unwritten`."""
+        with self._clear():
+            return self._connection.execute(statement, values)
+
+    def _begin_job(self, table: str, **columns: str) -> int:
+        """Add a row of `run`, `watch`, `measurement` or `replay`, which is running from now on; return its number."""
+        row = {"begun_at": self._now(), "version": __version__, **columns}
+        cursor = self._write(
+            f"INSERT INTO {table} ({', '.join(row)}) VALUES (?{', ?' * (len(row) - 1)})", *row.values()
+        )
+        return cast(int, cursor.lastrowid)
+
+    def _resume_job(self, table: str, number: int) -> None:
+        self._write(f"UPDATE {table} SET status = 'running', finished_at = NULL WHERE id = ?", number)
+
+    def _finish_job(self, table: str, number: int, status: str, **columns: str | None) -> None:
+        row = {"finished_at": self._now(), "status": status, **columns}
+        self._write(
+            f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in row)} WHERE id = ?", *row.values(), number
+        )
 
     def _now(self) -> str:
         return self._clock().isoformat(timespec="seconds")

@@ -26,12 +26,6 @@ SELECT_LATEST = (
 class EndStateRows(Database):
     """The database as classifiers of end states see it."""
 
-    def __enter__(self) -> EndStateRows:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def add(self, states: EndStates) -> int:
         """Keep connections, each once; return how many are new. Rows are `checked`."""
         rows = end_state_values(states)

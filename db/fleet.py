@@ -100,12 +100,6 @@ class FleetStore(Database):
         # The rows of the latest `add_rows` that were new, and the number of the last of them.
         self.added: tuple[Sequence[OutcomeRow], int] = ((), 0)
 
-    def __enter__(self) -> FleetStore:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     # Terms.
 
     def begin_term(self, manager: str) -> int:

@@ -15,7 +15,6 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
-from configtron import __version__
 from configtron.db.connection import Database
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
@@ -79,36 +78,19 @@ class ShardRow(NamedTuple):
 class Measuring(Database):
     """The database as measurements see it."""
 
-    def __enter__(self) -> Measuring:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def begin(self, study: str, config: str) -> int:
         """Keep a measurement with its whole configuration (JSON). Returns its number."""
-        with self._clear():
-            cursor = self._connection.execute(
-                "INSERT INTO measurement (begun_at, version, study, config) VALUES (?, ?, ?, ?)",
-                (self._now(), __version__, study, config),
-            )
-        return cast(int, cursor.lastrowid)
+        return self._begin_job("measurement", study=study, config=config)
 
     def resume(self, number: int) -> MeasurementRow:
         """Mark a measurement as running again."""
         found = self.measurement(number)
-        with self._clear():
-            self._connection.execute(
-                "UPDATE measurement SET status = 'running', finished_at = NULL WHERE id = ?", (found.id,)
-            )
+        self._resume_job("measurement", found.id)
         return found
 
     def finish(self, number: int, status: str) -> None:
         """Say how a measurement ended: done, partial, interrupted, failed."""
-        with self._clear():
-            self._connection.execute(
-                "UPDATE measurement SET finished_at = ?, status = ? WHERE id = ?", (self._now(), status, number)
-            )
+        self._finish_job("measurement", number, status)
 
     def measurements(self) -> tuple[MeasurementRow, ...]:
         """Return all of them, oldest first."""

@@ -78,12 +78,6 @@ class GainTest(NamedTuple):
 class Outcomes(Database):
     """The database as the learner sees it."""
 
-    def __enter__(self) -> Outcomes:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     # Logs of outcomes.
 
     def begin_log(self, source: str, about: str, first: Logged | None = None) -> int:
@@ -290,8 +284,7 @@ class Outcomes(Database):
             raise BadInput(f"{found.name} learned from {learned}, not {self.metric_of(log)}; start another: --name")
         if found.log:
             return found
-        with self._clear():
-            self._connection.execute("UPDATE learner SET log = ? WHERE id = ?", (log, found.id))
+        self._write("UPDATE learner SET log = ? WHERE id = ?", log, found.id)
         return found._replace(log=log)
 
     def save_learner(self, before: Learner, state: str, logged: Logged, chosen: Decisions, profiles: Sequence[Profile],

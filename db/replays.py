@@ -6,9 +6,8 @@ One call is one transaction: after `kill -9` a replay goes on from the last stat
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from configtron import __version__
 from configtron.db.connection import Database
 from configtron.model.errors import BadInput
 
@@ -32,18 +31,9 @@ REPLAY_ROW = "id, begun_at, coalesce(finished_at, ''), status, version, config"
 class Replays(Database):
     """The database as replays see it."""
 
-    def __enter__(self) -> Replays:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def begin(self, config: str) -> int:
         """Keep a replay with its whole configuration (JSON). Returns its number."""
-        with self._clear():
-            row = (self._now(), __version__, config)
-            cursor = self._connection.execute("INSERT INTO replay (begun_at, version, config) VALUES (?, ?, ?)", row)
-        return cast(int, cursor.lastrowid)
+        return self._begin_job("replay", config=config)
 
     def replay(self, number: int | None = None) -> ReplayRow:
         """Return the replay of that number, or the latest that is not done. Errors: `BadInput` if there is none."""
@@ -59,8 +49,7 @@ class Replays(Database):
 
     def keep(self, number: int, state: str) -> None:
         """Keep where the part under way stands."""
-        with self._clear():
-            self._connection.execute("UPDATE replay SET state = ? WHERE id = ?", (state, number))
+        self._write("UPDATE replay SET state = ? WHERE id = ?", state, number)
 
     def part(self, number: int, position: int, found: str) -> None:
         """Keep what a part found (JSON); the next one is at its beginning."""
@@ -76,6 +65,4 @@ class Replays(Database):
 
     def finish(self, number: int, status: str) -> None:
         """Say how it ended: done, interrupted."""
-        with self._clear():
-            row = (self._now(), status, number)
-            self._connection.execute("UPDATE replay SET finished_at = ?, status = ? WHERE id = ?", row)
+        self._finish_job("replay", number, status)

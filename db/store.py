@@ -12,9 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from configtron import __version__
 from configtron.db.connection import Database
 from configtron.db.rows import (
     CONTEXT_COLUMNS,
@@ -81,25 +80,17 @@ class Store(Database):
 
     def begin_run(self, config: str) -> int:
         """Keep a run with its whole configuration (JSON). Returns its number."""
-        with self._clear():
-            cursor = self._connection.execute(
-                "INSERT INTO run (begun_at, version, config) VALUES (?, ?, ?)", (self._now(), __version__, config)
-            )
-        return cast(int, cursor.lastrowid)
+        return self._begin_job("run", config=config)
 
     def resume_run(self, run: int) -> Run:
         """Mark a run as running again."""
         found = self.run(run)
-        with self._clear():
-            self._connection.execute("UPDATE run SET status = 'running', finished_at = NULL WHERE id = ?", (run,))
+        self._resume_job("run", run)
         return found
 
     def finish_run(self, run: int, status: str) -> None:
         """Say how a run ended: done, partial, interrupted, failed."""
-        with self._clear():
-            self._connection.execute(
-                "UPDATE run SET finished_at = ?, status = ? WHERE id = ?", (self._now(), status, run)
-            )
+        self._finish_job("run", run, status)
 
     def record(self, run: int, results: Sequence[Result]) -> int:
         """Keep results, all or none. A trace that is already kept stays as it is. Returns how many were new."""
@@ -164,12 +155,7 @@ class Store(Database):
 
     def begin_watch(self, source: str, config: str) -> int:
         """Keep that local connections are being looked at ("live", "socket"), and how (JSON). Returns its number."""
-        with self._clear():
-            cursor = self._connection.execute(
-                "INSERT INTO watch (begun_at, version, source, config) VALUES (?, ?, ?, ?)",
-                (self._now(), __version__, source, config),
-            )
-        return cast(int, cursor.lastrowid)
+        return self._begin_job("watch", source=source, config=config)
 
     def record_contexts(self, watch: int, seen: Sequence[Sighting]) -> None:
         """Keep what was seen, all or none."""
@@ -189,11 +175,7 @@ class Store(Database):
 
     def finish_watch(self, watch: int, status: str, counts: str) -> None:
         """Say how a watch ended (done, interrupted, failed), and what was read and lost (JSON)."""
-        with self._clear():
-            self._connection.execute(
-                "UPDATE watch SET finished_at = ?, status = ?, counts = ? WHERE id = ?",
-                (self._now(), status, counts, watch),
-            )
+        self._finish_job("watch", watch, status, counts=counts)
 
     def watches(self) -> tuple[LiveFingerprint, ...]:
         """Return all watches, oldest first."""
@@ -205,12 +187,6 @@ class Store(Database):
         with self._clear():
             for row in self._connection.execute(SELECT_CONTEXTS, (watch.id,)):
                 yield sighting_of(watch.source, row)
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 SELECT_RUNS = """

@@ -86,12 +86,6 @@ NOTHING: Mapping[str, float] = MappingProxyType({})
 class Tuning(ChangedPrefixes):
     """The database as tuning sees it."""
 
-    def __enter__(self) -> Tuning:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     # What is wanted.
 
     def wanted(self) -> Rules:
@@ -379,19 +373,16 @@ class Tuning(ChangedPrefixes):
 
     def set_watchdog(self, number: int, process: str) -> None:
         """Keep which process undoes that act when its lease ends."""
-        with self._clear():
-            self._connection.execute("UPDATE act SET keeper = ? WHERE id = ?", (process, number))
+        self._write("UPDATE act SET keeper = ? WHERE id = ?", process, number)
 
     def note(self, number: int, why: str) -> None:
         """Keep what is in the way of an act's end."""
-        with self._clear():
-            self._connection.execute("UPDATE act SET why = ? WHERE id = ?", (why, number))
+        self._write("UPDATE act SET why = ? WHERE id = ?", why, number)
 
     def renew(self, number: int, expires_s: float, lease_s: float | None = None) -> bool:
         """Put off the end of a lease, which is from now on `lease_s` long; False if the act is no longer leased."""
         query = "UPDATE act SET expires_s = ?, lease_s = coalesce(?, lease_s) WHERE id = ? AND status = 'leased'"
-        with self._clear():
-            return self._connection.execute(query, (expires_s, lease_s, number)).rowcount == 1
+        return self._write(query, expires_s, lease_s, number).rowcount == 1
 
     # Frozen scopes.
 

@@ -35,7 +35,7 @@ from configtron.learner.driver_support import Mask
 from configtron.learner.initial_classes import beginning
 from configtron.learner.live_rows import default_of, outcomes_of
 from configtron.learner.logged import Logged, logged_of
-from configtron.learner.map_making import MapOptions, classes_of, empty_map, map_of
+from configtron.learner.map_making import MapOptions, empty_map, map_of
 from configtron.learner.map_text import map_of_text, map_text
 from configtron.learner.registry import PREFERRED, row_of
 from configtron.learner.rulebook import learned_profile
@@ -202,14 +202,6 @@ class LoopLearner:
         grid = self.options.grid
         self.among = np.array([not barred(learned_profile(grid, at)) for at in range(len(grid))])
         self.among[grid.default] = True
-
-    def unlisted(self) -> dict[str, str]:
-        """Return prefix -> class of the prefixes that the latest map does not list, by their networks so far."""
-        if self.map is None or self.policy is None:
-            return {}
-        listed = self.map.prefixes
-        found = classes_of(self.policy, self.traffic)
-        return {one.prefix: one.class_name for one in found if one.prefix not in listed}
 
     # --- state -------------------------------------------------------------------------------------------------------
 

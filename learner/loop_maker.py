@@ -14,7 +14,7 @@ Source     CT section 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from configtron.learner.closed_loop import LoopLearner, LoopOptions, Moved
 from configtron.learner.state import OtherVersion, decode, encode
@@ -71,10 +71,6 @@ class LoopMapMaker:
             maps.pop()
         maps.append(published)
         self.learner.key = published.key
-
-    def classes(self) -> Mapping[str, str]:
-        """Return prefix -> class of the prefixes that the map lacks, by their outcomes."""
-        return self.learner.unlisted()
 
     def learned(self) -> str:
         """Return what was learned so far, in words."""

@@ -124,7 +124,6 @@ class WindowMapMaker:
         self._known, self._options, self._key = known, options, key
         self._shares = checked_shares(shares)
         self._epoch, self._learned = -1, 0
-        self._unlisted: dict[str, str] = {}
         self._former: dict[str, PathClass] = {}
         self.moved: list[Moved] = []
         self.left_out: Mapping[str, str] = {}
@@ -141,7 +140,6 @@ class WindowMapMaker:
         every = self._known()
         self._epoch, self._learned = epoch, len(teaching(every))
         if self._learned < LEAST_LEARNED:
-            self._unlisted = {}
             return assembled(self._options, (0, 0, self._key, now_ns), {}, {}, {}, ())
         paths = predicted_paths(every, (epoch + 0.5) * self._options.epoch_s)
         most = permitted(barred, FIXED_WINDOW)
@@ -155,7 +153,6 @@ class WindowMapMaker:
         rows = zip(paths.prefixes, classes, paths.connections.tolist(), paths.rtt_ms.tolist(), strict=True)
         of_prefix = [PrefixClass(prefix, one.name, count, rtt) for prefix, one, count, rtt in rows]
         prefixes = listed(of_prefix, self._options, None)
-        self._unlisted = {one.prefix: one.class_name for one in of_prefix if one.prefix not in prefixes}
         least = self._options.least_clients
         bands = bands_of([replace(one, clients=min(one.clients, least)) for one in of_prefix], list(mixes))
         return assembled(self._options, (0, 0, self._key, now_ns), profiles, mixes, prefixes, bands)
@@ -163,10 +160,6 @@ class WindowMapMaker:
     def note(self, published: FleetMap, fresh: bool) -> None:
         """Draw by the published map's key from now on: a rollback has another one."""
         self._key = published.key
-
-    def classes(self) -> Mapping[str, str]:
-        """Return prefix -> class of prefixes that too few connections are known of to be listed."""
-        return self._unlisted
 
     def learned(self) -> str:
         """Return what was learned, in words."""

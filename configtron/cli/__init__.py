@@ -13,6 +13,8 @@ import signal
 
 def main() -> None:
     """The console script: run the command line and exit with one of the codes of `errors.py`."""
+    # Of numpy's: threads that wait for matrices cost each start 20 ms.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     python = signal.getsignal(signal.SIGINT)
     # A start with SIGINT ignored (`nohup`, a shell's `&`) stays so.
     ours = python is signal.default_int_handler

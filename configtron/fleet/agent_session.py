@@ -32,7 +32,6 @@ from configtron.fleet.messages import (
     FromManager,
     MapResult,
     MessageError,
-    QueryAnswer,
     Rebuff,
     Receipt,
     Want,
@@ -183,8 +182,6 @@ class AgentSession:
                 return effects + self._take(message, now)
             case Receipt():
                 return effects + self._received(message, now)
-            case QueryAnswer():
-                return effects
         return effects + self._ask(now)
 
     def loaded(

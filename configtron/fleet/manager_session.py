@@ -7,7 +7,7 @@ Method     Every frame comes with the key of its connection, and each one's key 
            version is announced to all agents; each asks for it, and gets it whole. A version that an agent rejected is
            not sent to it again until it is started anew.
 Stop when  An agent's hello names a later manager that it obeys: then this one stops, and names both.
-Reads as   Effects, in order: `SendTo`, `StoreRows`, `AskClass`, `AgentReport`, `StopManager`, `ManagerRemark`.
+Reads as   Effects, in order: `SendTo`, `StoreRows`, `AgentReport`, `StopManager`, `ManagerRemark`.
 Fails as   A log line, once for each reason; a frame that is no message is answered by the reason.
 Differs    from a server that authenticates connections: libzmq asks about a key once, when a connection begins.
 Source     pyzmq `User-Id` of frames; xDS protocol
@@ -30,8 +30,6 @@ from configtron.fleet.messages import (
     MapResult,
     MessageError,
     OutcomeBatch,
-    Query,
-    QueryAnswer,
     Rebuff,
     Receipt,
     Want,
@@ -70,16 +68,6 @@ class StoreRows(NamedTuple):
     rows: list[OutcomeRow]
 
 
-class AskClass(NamedTuple):
-    """Find the class of a prefix; it comes back by `ManagerSession.classified`."""
-
-    connection: bytes
-    agent: str
-    number: int
-    prefix: str
-    rtt_us: int
-
-
 class AgentReport(NamedTuple):
     """An agent's state changed: it sent a hello, or reported what it did with a map."""
 
@@ -99,7 +87,7 @@ class ManagerRemark(NamedTuple):
     urgent: bool = True
 
 
-ManagerEffect = SendTo | StoreRows | AskClass | AgentReport | StopManager | ManagerRemark
+ManagerEffect = SendTo | StoreRows | AgentReport | StopManager | ManagerRemark
 
 
 @dataclass
@@ -212,17 +200,10 @@ class ManagerSession:
             case OutcomeBatch():
                 rows = outcome_rows(name, message)
                 return [StoreRows(connection, name, message.boot, message.first, rows)]
-            case Query():
-                return [AskClass(connection, name, message.number, message.prefix, message.rtt_us)]
 
     def stored(self, connection: bytes, boot: str, through: int) -> list[ManagerEffect]:
         """Take the result of a `StoreRows`: every row of that boot up to `through` is on the disk."""
         return [self._to(connection, Receipt(self.manager, self.term, boot, through))]
-
-    def classified(self, asked: AskClass, class_name: str) -> list[ManagerEffect]:
-        """Take the result of an `AskClass`."""
-        answer = QueryAnswer(self.manager, self.term, asked.number, asked.prefix, class_name)
-        return [self._to(asked.connection, answer)]
 
     def watch(self, now: float) -> list[ManagerEffect]:
         """Return a line for each agent that has been silent for `AWAY_S`, once until it is heard again."""

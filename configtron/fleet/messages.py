@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Every frame between an agent and its manager: typed, bounded, and of a protocol version that is checked first.
 
-    agent -> manager   AgentHello, Beat, Want, MapResult, OutcomeBatch, Query
-    manager -> agent   Welcome, Chunk, Receipt, QueryAnswer, Rebuff
+    agent -> manager   AgentHello, Beat, Want, MapResult, OutcomeBatch
+    manager -> agent   Welcome, Chunk, Receipt, Rebuff
 
 A frame is one byte of protocol version, then MessagePack: an array whose first element is the name of the message.
 Rules for this file: pure; every text, list and number has a bound; a field is never reused with another meaning, a
 change of a field's meaning raises `PROTOCOL`. Dropped: fields behind the last known one, which a later version may add
 at the end alone: one without which the others are misread raises `PROTOCOL`, and that is refused.
 
+Differs    from ConfigTron: no agent asks for the class of a prefix; the map has bands for those that it does not list.
 Source     ConfigTron (section 5: maps, reports, queries); xDS protocol (version, error field, last good kept)
 """
 
@@ -159,14 +160,6 @@ class OutcomeBatch(Struct, frozen=True, array_like=True, tag="outcomes"):
     rows: Annotated[list[RowForm], Meta(max_length=MOST_ROWS)]
 
 
-class Query(Struct, frozen=True, array_like=True, tag="query"):
-    """Which class has a prefix that the map lacks?"""
-
-    number: Count
-    prefix: Name
-    rtt_us: Count = 0
-
-
 class Welcome(Struct, frozen=True, array_like=True, tag="welcome"):
     """The manager's answer to `AgentHello` and `Beat`, and its news of a map: which one is current; version 0: none."""
 
@@ -195,16 +188,6 @@ class Receipt(Struct, frozen=True, array_like=True, tag="receipt"):
     through: Count
 
 
-class QueryAnswer(Struct, frozen=True, array_like=True, tag="answer"):
-    """The class of a prefix; "": none, Default applies."""
-
-    manager: Text
-    term: Count
-    number: Count
-    prefix: Name
-    class_name: Text
-
-
 class Rebuff(Struct, frozen=True, array_like=True, tag="rebuff"):
     """The manager could not use a frame: why."""
 
@@ -213,8 +196,8 @@ class Rebuff(Struct, frozen=True, array_like=True, tag="rebuff"):
     reason: Line
 
 
-FromAgent = AgentHello | Beat | Want | MapResult | OutcomeBatch | Query
-FromManager = Welcome | Chunk | Receipt | QueryAnswer | Rebuff
+FromAgent = AgentHello | Beat | Want | MapResult | OutcomeBatch
+FromManager = Welcome | Chunk | Receipt | Rebuff
 _ENCODER = Encoder()
 _OF_AGENT: Decoder[FromAgent] = Decoder(FromAgent)
 _OF_MANAGER: Decoder[FromManager] = Decoder(FromManager)

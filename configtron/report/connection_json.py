@@ -22,6 +22,7 @@ from configtron.fingerprint.passive.connection_report import (
     numbers_of,
 )
 from configtron.fingerprint.passive.later_flights import LaterFlight
+from configtron.fingerprint.passive.limits import Limit
 from configtron.fingerprint.passive.readings import CLOCKS, Hellos
 from configtron.fingerprint.passive.summary import SIDE, SIDES
 from configtron.model.nouns import Observation
@@ -53,6 +54,9 @@ def form(connection: ConnectionReport, files: list[str]) -> dict[str, Json]:
             "captured_at": connection.place or None,
             "merged": connection.merged or None,
             "incomplete": connection.incomplete or None,
+            "frag_needed": json_number(numbers["frag_needed"] or None),
+            "frag_needed_mtu": json_number(numbers["frag_needed_mtu"]),
+            "limits": _limits(connection.limits),
             "options_cut": bool(numbers["options_cut"]) or None,
             "handshake": _without_none({**handshake, **agreed}),
             **{side: _side(connection, side) for side in SIDES},
@@ -93,6 +97,10 @@ def _side(connection: ConnectionReport, side: str) -> Json:
         "loss": None if lost is None else round(lost, 6),
     }
     return _without_none({"address": address(end), "port": end.port, **numbers, **derived})
+
+
+def _limits(shares: Sequence[Limit]) -> Json:
+    return [{**one._asdict(), "ns": None, "seconds": round(one.ns / 1e9, 9), "frames": list(one.frames)} for one in shares] or None
 
 
 def _tls(hellos: Hellos) -> Json:
@@ -153,6 +161,8 @@ def _members(
     yield _by_value("duration", none_if_nan(reports.durations[rows]), _nine_digits)
     yield _by_value("ended", reports.endings[rows].tolist(), _as_it_is)
     yield one_if_same([in_file[number] for number in (frame >> FILE_SHIFT).tolist()])
+    yield _by_value("frag_needed", numbers["frag_needed"].tolist(), lambda count: count or None)
+    yield _by_value("frag_needed_mtu", numbers_of("frag_needed_mtu", numbers["frag_needed_mtu"]), json_number)
     yield [f',"frame":{number}' for number in (frame & FRAME_MASK).tolist()]
     yield _named("handshake", _objects(_handshake_members(numbers), size))
     yield _member("incomplete", reports.incomplete or None)

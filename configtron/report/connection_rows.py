@@ -21,6 +21,7 @@ import numpy as np
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column
 from configtron.fingerprint.passive.connection_report import IN_SECONDS, ConnectionReports, none_if_nan, numbers_of
 from configtron.fingerprint.passive.later_flights import LaterFlight
+from configtron.fingerprint.passive.limits import LIMITS
 from configtron.fingerprint.passive.readings import Hellos
 from configtron.fingerprint.passive.summary import CONNECTION, SIDE, SIDES
 from configtron.fingerprint.passive.tls import Hello
@@ -51,7 +52,7 @@ Cells = str | Sequence[str]
 
 def columns() -> list[str]:
     """Return the names of the CSV's columns, in order."""
-    times = ["file", "frame", "started_at", "duration", "ended", "captured_at"]
+    times = ["file", "frame", "started_at", "duration", "ended", "captured_at", "limited_by", "limited_share"]
     numbers = [name for name in CONNECTION if name not in NOT_SHOWN]
     sides = [f"{side}_{name}" for side in SIDES for name in (*SIDE, "goodput_kbps", "loss") if name not in NOT_SHOWN]
     ends = [f"{side}_{name}" for side in SIDES for name in ("address", "port")]
@@ -102,6 +103,9 @@ def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterato
     yield ["" if span is None else f"{span:.6f}" for span in none_if_nan(reports.durations[rows])]
     yield one_if_same(reports.endings[rows].tolist())
     yield one_if_same(reports.places[rows].tolist())
+    limit, share = (column[rows] for column in reports.limited)
+    yield ["" if part is None else LIMITS[number] for number, part in zip(limit.tolist(), none_if_nan(share))]
+    yield _rounded_cells(share, 3)
     for ends in zip(*reports.ends[rows], strict=True):
         yield [address_text(end.address) for end in ends]
         yield [str(end.port) for end in ends]

@@ -26,7 +26,7 @@ CONNECTION = "(connection)"
 
 
 class ReplayDifference(NamedTuple):
-    """One named thing, as it was recorded and as the replay has it; "" where there is none."""
+    """One field by its path, as it was recorded and as the replay has it; "" where there is none."""
 
     name: str
     recorded: str
@@ -44,28 +44,57 @@ class Played(NamedTuple):
     message: str = ""
 
 
-def differences(recorded: str, replayed: str) -> tuple[ReplayDifference, ...]:
-    """Return the differences of two JSON objects: fields by name, readings by their parameter's."""
+def compared(
+    file: str, trace: str, probe: str, recorded: str, replayed: str, only: Sequence[str] = (), *, known: bool = False
+) -> Played:
+    """Compare what was recorded of a probe with what its replay gives; `only`, `known`: see `differences`."""
+    if not recorded:
+        return Played(file, trace, probe, UNTOLD)
+    found = () if recorded == replayed else differences(recorded, replayed, only, known=known)
+    same = recorded == replayed or not (found or not (only or known))
+    return Played(file, trace, probe, SAME if same else DIFFERS, found)
+
+
+def differences(
+    recorded: str, replayed: str, only: Sequence[str] = (), *, known: bool = False
+) -> tuple[ReplayDifference, ...]:
+    """Return the differences of two JSON objects, by path: `client.mss`; of a reading by its parameter: `icw.value`.
+
+    only    compare these paths and what is in them; (): all
+    known   compare what `recorded` has, and numbers by value: 10 is 10.0
+    """
     import json
 
-    before, after = (_flat(json.loads(text)) for text in (recorded, replayed))
-    return tuple(
-        ReplayDifference(name, before.get(name, ""), after.get(name, ""))
-        for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name)
-    )
+    found = _unlike("", _flat(json.loads(recorded)), _flat(json.loads(replayed)), known)
+    heads = [f"{name}." for name in only]
+    return tuple(one for one in found if not only or any(_overlap(f"{one.name}.", head) for head in heads))
 
 
-def _flat(form: dict[str, Json]) -> dict[str, str]:
-    found = {name: canonical(value) for name, value in form.items() if name != "observations"}
+def _overlap(path: str, other: str) -> bool:
+    return path.startswith(other) or other.startswith(path)
+
+
+def _unlike(path: str, before: Json, after: Json, known: bool) -> Iterator[ReplayDifference]:
+    """Yield what differs, an object that both have by its members; None: there is none."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in sorted(before if known else before.keys() | after.keys()):
+            yield from _unlike(f"{path}.{name}" if path else name, before.get(name), after.get(name), known)
+        return
+    texts = ["" if value is None else canonical(value) for value in (before, after)]
+    if texts[0] != texts[1] and not (known and before == after):
+        yield ReplayDifference(path, *texts)
+
+
+def _flat(form: dict[str, Json]) -> dict[str, Json]:
+    found = {name: value for name, value in form.items() if name != "observations"}
     readings = form.get("observations", [])
     if isinstance(readings, dict):
-        return found | {knob: canonical(reading) for knob, reading in readings.items()}
+        return found | readings
     count: Counter[str] = Counter()
     for reading in cast(list[dict[str, Json]], readings):
         knob = str(reading.get("knob"))
         count[knob] += 1
-        found[knob if count[knob] == 1 else f"{knob}.{count[knob]}"] = canonical(reading)
+        found[knob if count[knob] == 1 else f"{knob}.{count[knob]}"] = reading
     return found
 
 
@@ -85,7 +114,7 @@ def write_table(played: Sequence[Played], out: TextIO, *, color: bool) -> None:
     from configtron.report.tables import console
 
     for one in played:
-        if one.status in WRONG:
+        if one.status in WRONG or one.message:
             out.write("\n".join(_lines(one)) + "\n")
     table = Table(box=SIMPLE_HEAD)
     for name in ("probe", *STATUSES):

@@ -33,8 +33,8 @@ class PacketWalk(NamedTuple):
     "more" (the buffer ends within a block), "block" (one that must be read first), "broken".
     """
 
-    packets: list[int]
-    kinds: list[int]
+    packets: Column | list[int]
+    kinds: Column | list[int]
     at: int
     why: str
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from configtron.fingerprint.capture import packet_blocks, pcap
+from configtron.fingerprint.capture import native, packet_blocks, pcap
 from configtron.fingerprint.capture.source import CaptureSource
 from configtron.fingerprint.passive.columns import PADDING, Frames
 from configtron.model import pcapng
@@ -73,10 +73,11 @@ class Buffer:
         return taken
 
 
-def read(source: CaptureSource, counts: Counter[str], *, file: int = 0, name: str = "-", buffer: int = BUFFER,
+def read(source: CaptureSource, counts: Counter[str], *, file: int = 0, name: str = "-", buffer: int = 0,
          keylog: list[str] | None = None) -> Iterator[Frames]:  # fmt: skip
-    """Yield frames of one capture file. The first key log that it carries is put into `keylog`."""
-    window = Buffer(source, buffer)
+    """Yield frames of one capture file, `buffer` bytes at a time (0: as many as is fast). The first key log that it
+    carries is put into `keylog`."""
+    window = Buffer(source, buffer or (BUFFER if native.library() is None else native.BUFFER))
     window.need(pcap.HEADER)
     head = bytes(memoryview(window.data)[: min(window.end, pcap.HEADER)])
     header = pcap.header_of(head)
@@ -99,13 +100,16 @@ def read(source: CaptureSource, counts: Counter[str], *, file: int = 0, name: st
 def _pcap(window: Buffer, header: pcap.Header, counts: Counter[str], file: int) -> Iterator[Frames]:
     number = 1
     while True:
-        records, at, broken = pcap.walk(window.data, window.at, window.end, header.order)
-        window.at = at
-        if len(records):
-            start, kept, length, stamps = pcap.fields(window.data, records, header, counts)
-            link = np.full(len(start), header.link, np.int64)
-            yield Frames(_bytes(window), start, kept, length, stamps, link, number, file)
-            number += len(records)
+        found = native.pcap_records(window.data, window.at, window.end, header.order, header.unit_ns)
+        if found is not None:
+            columns, window.at, broken, bad_times = found
+            counts[pcap.BAD_TIME] += bad_times
+        else:
+            records, window.at, broken = pcap.walk(window.data, window.at, window.end, header.order)
+            columns = pcap.fields(window.data, records, header, counts)
+        if many := len(columns[0]):
+            yield Frames(_bytes(window), *columns, np.full(many, header.link, np.int64), number, file)
+            number += many
         if broken or not window.more():
             break
     _count_end(window, counts, broken=broken)
@@ -126,11 +130,13 @@ class _Pcapng:
         window = self.window
         why = "block"
         while why != "broken":
-            walked = packet_blocks.walk(window.words(self.section.order), window.at, window.end)
+            walked = native.pcapng_blocks(window.data, window.at, window.end, self.section.order)
+            if walked is None:
+                walked = packet_blocks.walk(window.words(self.section.order), window.at, window.end)
             window.at, why = walked.at, walked.why
-            if walked.packets:
-                found = packet_blocks.fields(window.data, walked, self.section, self.counts)
-                yield Frames(_bytes(window), *found, self.number, self.file)
+            if len(walked.packets):
+                columns = packet_blocks.fields(window.data, walked, self.section, self.counts)
+                yield Frames(_bytes(window), *columns, self.number, self.file)
                 self.number += len(walked.packets)
             if why == "more" and not window.more():
                 break

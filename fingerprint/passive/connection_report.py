@@ -16,8 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column, Endpoint
+from configtron.fingerprint.passive.connections import Connections
 from configtron.fingerprint.passive.gathering import Batch
 from configtron.fingerprint.passive.later_flights import LaterFlight
+from configtron.fingerprint.passive.limits import Limit, largest, limits
 from configtron.fingerprint.passive.readings import CLOCKS, ConnectionReading, Hellos
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, SIDES
 from configtron.fingerprint.passive.tls import Hello
@@ -65,6 +67,11 @@ class ConnectionReport(NamedTuple):
         return None if self.clock else ((self.numbers["ended"] or 0) - self.started_ns) / 1e9
 
     @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The shares of its time by what limited it, the largest first."""
+        return limits(self.numbers)
+
+    @property
     def clock(self) -> str:
         """The reason why there are no times (`CLOCKS`); "" if there are."""
         return CLOCKS[int(self.numbers["clock"] or 0)]
@@ -77,6 +84,7 @@ class ConnectionReports:
     ends        client and server of each
     durations   first to last segment (s), NaN where unknown
     places, endings, goodput_kbps, loss   as `ConnectionReport` has them; the last two by side, NaN where unknown
+    limited     the largest limit of each, by its number in `LIMITS`, and its share (NaN: no time)
     incomplete  whether the capture makes counts and times inexact, for all connections
     """
 
@@ -90,10 +98,16 @@ class ConnectionReports:
         self.places, self.endings = _places(self.columns), _endings(self.columns)
         self.goodput_kbps = {side: _goodput_kbps(self.columns, side) for side in SIDES}
         self.loss = {side: _loss(self.columns, side) for side in SIDES}
+        self.limited = largest(self.columns)
 
     def __len__(self) -> int:
         """Return how many connections there are."""
         return len(self._batch.over)
+
+    def only(self, rows: Column) -> ConnectionReports:
+        """Return the reports in these rows: numbers, or a mask."""
+        chosen = self._batch._replace(over=self._batch.over[rows])
+        return ConnectionReports(chosen, self._reading, incomplete=self.incomplete)
 
     @property
     def merged(self) -> Column:
@@ -116,6 +130,11 @@ class ConnectionReports:
     def windows(self) -> list[Sequence[LaterFlight]]:
         """Return the later flights of each, in order."""
         return [self._reading.later(place) for place in self._batch.over.tolist()]
+
+    def alone(self, row: int) -> Connections:
+        """Return the segments of the connection in that row."""
+        one = int(self._batch.over[row])
+        return self._batch.found.part(one, one + 1)
 
     def read(self, row: int) -> tuple[tuple[Observation, ...], Hellos]:
         """Return the observations and the hellos of the connection in that row."""

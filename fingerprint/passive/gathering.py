@@ -32,7 +32,7 @@ from configtron.fingerprint.passive.columns import (
     joined,
     no_rows,
 )
-from configtron.fingerprint.passive.connections import Connections, connect, running
+from configtron.fingerprint.passive.connections import Connections, Passes, connect, running
 from configtron.fingerprint.passive.first_flight import PROOFS, Flights
 from configtron.fingerprint.passive.heads import Heads
 from configtron.fingerprint.passive.later_flights import FLIGHTS_MOST, LaterFlight
@@ -72,12 +72,13 @@ class Batch(NamedTuple):
 
 
 class Gathering:
-    """Takes rows in, gives batches out. `most` rows are held; None: all. `trips`: with round trips of both sides."""
+    """Takes rows in, gives batches out. `most` rows are held; None: all. `trips`: with round trips of both sides;
+    `passes`: as `connect` takes them."""
 
-    def __init__(self, most: int | None = None, *, trips: bool = False) -> None:
+    def __init__(self, most: int | None = None, *, trips: bool = False, passes: Passes | None = None) -> None:
         self.pairs, self.heads = Pairs(), Heads()
         self.counts: Counter[str] = Counter()
-        self.most, self.trips = most, trips
+        self.most, self.trips, self.passes = most, trips, passes
         # The frames before which a clock was set back.
         self.steps: list[int] = []
         # By file: the latest time in it, since its clock was set back.
@@ -150,8 +151,8 @@ class Gathering:
         self._parts = [later] if later.size else []
         if not rows.size:
             return
-        found = connect(rows, self.pairs.ends.ports, self.steps)
-        summary = summarise(found, trips=self.trips)
+        found = connect(rows, self.pairs.ends.ports, self.steps, self.passes)
+        summary = summarise(found, self._too_big(found), trips=self.trips)
         self._stop_at_records(found, summary.flights)
         self._add(summary)
         over = np.full(found.total, last)
@@ -163,6 +164,17 @@ class Gathering:
         yield Batch(found, summary, finished, self.pairs.ends, self.heads)
         if not last:
             self._carry(found, summary, over, later)
+
+    def _too_big(self, found: Connections) -> dict[int, list[int]]:
+        """Return the MTUs that ICMP messages named since the last time, by connection: the latest that had begun."""
+        sizes: dict[int, list[int]] = {}
+        for key, at, mtu in self.heads.too_big:
+            pair = found.rows.pair[found.begin] == self.pairs.number([key])[0]
+            begun = np.flatnonzero(pair & (found.rows.at[found.begin] <= at))
+            if len(begun):
+                sizes.setdefault(int(begun[-1]), []).append(mtu)
+        self.heads.too_big.clear()
+        return sizes
 
     def _stop_at_records(self, found: Connections, flights: Flights) -> None:
         """Make bounds of flights that end where a TLS record does: a write ended there, and by chance a segment."""

@@ -21,6 +21,7 @@ Source     RFC 791, RFC 8200, RFC 9293; frames that are read here and by `probe/
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -35,12 +36,14 @@ from configtron.fingerprint.passive.columns import (
     Frames,
     Pairs,
     Rows,
+    joined,
     radix_order,
 )
 from configtron.fingerprint.passive.extension_headers import IS_EXTENSION, pass_extensions
-from configtron.fingerprint.passive.heads import Heads, keep_heads
+from configtron.fingerprint.passive.heads import Heads, Segments, keep_heads, segments_of
 from configtron.fingerprint.passive.link import network_at
 from configtron.fingerprint.passive.options import read_options
+from configtron.fingerprint.passive.too_big import too_big
 from configtron.fingerprint.passive.tunnels import TUNNELS, UNREAD, Dissect, unfold
 
 TCP = 6
@@ -82,16 +85,72 @@ class Envelopes(NamedTuple):
     ends: Ends
 
 
+class PlainSegments(NamedTuple):
+    """What the native reader found in a buffer. In `segments`, a row's pair counts `keys`; `others` are the frames that
+    it leaves to this module; `longer` rows have packets that claim more than the frame held."""
+
+    segments: Segments
+    keys: bytes
+    others: Column
+    longer: int
+
+
 def decode(
-    frames: Frames, pairs: Pairs, heads: Heads, counts: Counter[str], dissect: Dissect | None = None
-) -> Rows | None:
+    frames: Frames, pairs: Pairs, heads: Heads, counts: Counter[str], dissect: Dissect | None = None,
+    native: Callable[[Frames], PlainSegments | None] | None = None,
+) -> Rows | None:  # fmt: skip
     """Return the rows of one buffer; count the frames that are no row. Bytes worth keeping go to `heads`.
 
     dissect   finds the packets in frames that are not known here; None: they are counted
+    native    reads plain frames as this module does, but faster (`capture/native.py`); None, or where it gives None:
+              this module reads all
     """
     if not len(frames.start):
         return None
     counts["frames"] += len(frames.start)
+    number = np.arange(len(frames.start)) + (frames.first + (frames.file << FILE_SHIFT))
+    plain = native(frames) if native is not None else None
+    if plain is None:
+        found = _read(frames, number, pairs, heads, counts, dissect)
+    else:
+        found = _with_pairs(plain, pairs)
+        counts["tcp"] += found.rows.size
+        counts["longer-than-frame"] += plain.longer
+        if len(plain.others):
+            some = frames._replace(**{name: getattr(frames, name)[plain.others] for name in Frames._fields[1:6]})
+            found = _merged(found, _read(some, number[plain.others], pairs, heads, counts, dissect))
+    if found is None or not found.rows.size:
+        return None
+    keep_heads(frames.data, found, heads)
+    return found.rows
+
+
+def _with_pairs(plain: PlainSegments, pairs: Pairs) -> Segments:
+    """Return the segments with numbers of their pairs that hold for all buffers."""
+    width, rows = KEY.itemsize, plain.segments.rows
+    numbers = pairs.number(plain.keys[at : at + width] for at in range(0, len(plain.keys), width))
+    return plain.segments._replace(rows=rows._replace(pair=np.asarray(numbers, np.int32)[rows.pair]))
+
+
+def _merged(plain: Segments, others: Segments | None) -> Segments:
+    """Return the segments of both in the order of their frames."""
+    if others is None:
+        return plain
+    order = np.argsort(np.concatenate((plain.rows.frame, others.rows.frame)), kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    later = plain.rows.size
+    begin, held, size = (np.concatenate(pair)[order] for pair in zip(plain[1:4], others[1:4], strict=True))
+    syns, opens = (
+        np.sort(place[np.append(one, more + later)]) for one, more in zip(plain[4:], others[4:], strict=True)
+    )
+    return Segments(joined([plain.rows, others.rows]).take(order), begin, held, size, syns, opens)
+
+
+def _read(
+    frames: Frames, number: Column, pairs: Pairs, heads: Heads, counts: Counter[str], dissect: Dissect | None
+) -> Segments | None:
+    """Return the segments of these frames, IPv4's first. number: of each frame, with its file's."""
     first_bytes = _first_bytes_of(frames)
     at = unfold(frames, first_bytes, network_at(first_bytes, counts), dissect, counts)
     room = frames.kept - at
@@ -101,8 +160,11 @@ def decode(
     nibble = source.data[np.where(readable, source.start + at, 0)] >> 4
     four, six = np.flatnonzero(readable & (nibble == 4)), np.flatnonzero(readable & (nibble == 6))
     counts["malformed-ip"] += int(np.count_nonzero(readable & (nibble != 4) & (nibble != 6)))
+    other = counts["icmp"]
     found = _both(_version4(source, frames, at, four, counts), _version6(source, frames, at, six, counts))
-    return _segments(frames, first_bytes, found, pairs, heads, counts) if len(found.frame) else None
+    if counts["icmp"] > other:
+        heads.too_big += too_big(frames, at, four, six)
+    return _segments(frames, number, first_bytes, found, pairs, counts) if len(found.frame) else None
 
 
 def _first_bytes_of(frames: Frames) -> Frames:
@@ -203,8 +265,8 @@ def _both(four: Envelopes, six: Envelopes) -> Envelopes:
 
 
 def _segments(
-    frames: Frames, first_bytes: Frames, about: Envelopes, pairs: Pairs, heads: Heads, counts: Counter[str]
-) -> Rows | None:
+    frames: Frames, number: Column, first_bytes: Frames, about: Envelopes, pairs: Pairs, counts: Counter[str]
+) -> Segments | None:
     room = frames.kept[about.frame] - about.tcp_at
     cut = room < 20
     source = _source_of_headers(first_bytes, frames, about.tcp_at, HEADER_TCP.itemsize)
@@ -226,17 +288,16 @@ def _segments(
     options = read_options(raw, np.where(whole, size - 20, 0))
     flags = header["flags"].astype(np.uint16) | (header["offset"] & np.uint8(15)).astype(np.uint16) << np.uint16(8)
     pair, side = _numbered(about, header, pairs)
-    frame = about.frame + (frames.first + (frames.file << FILE_SHIFT))
     bits = options.bits | np.where(whole, 0, CUT).astype(np.uint8) | np.where(about.df, DF, 0).astype(np.uint8)
     rows = Rows(
-        frames.at[about.frame], frame, pair, side, header["seq"].astype(np.uint32), header["ack"].astype(np.uint32),
-        flags, header["window"].astype(np.uint16), length.astype(np.int32), options.tsval, options.tsecr,
+        frames.at[about.frame], number[about.frame], pair, side, header["seq"].astype(np.uint32),
+        header["ack"].astype(np.uint32), flags, header["window"].astype(np.uint16), length.astype(np.int32),
+        options.tsval, options.tsecr,
         options.mss, options.wscale, about.ttl, about.tos, about.ident, bits,
         header["check"].astype(np.uint16) ^ options.blocks,
     )  # fmt: skip
     counts["tcp"] += len(rows.at)
-    keep_heads(frames.data, rows, frames.start[about.frame] + about.tcp_at, size, room, raw, heads)
-    return rows
+    return segments_of(frames.data, rows, frames.start[about.frame] + about.tcp_at + size, size, room)
 
 
 # Odd constants that spread addresses and ports over 32 bits; collisions cost a little time and nothing else.

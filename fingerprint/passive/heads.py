@@ -48,6 +48,8 @@ class Heads:
     def __init__(self) -> None:
         self.kept: dict[int, KeptSegment] = {}
         self.wanted: dict[int, RecordRest] = {}
+        # Of ICMP messages that a packet was too big: the key of its pair of ends, the time (ns), the MTU.
+        self.too_big: list[tuple[bytes, int, int]] = []
         # Bytes held, about.
         self.size = 0
 
@@ -64,22 +66,32 @@ class Heads:
             self.size -= len(gone.options) + len(gone.payload) + OVERHEAD
 
 
-def keep_heads(data: Column, rows: Rows, tcp_at: Column, size: Column, room: Column, tcp: Column, heads: Heads) -> None:
-    """Keep the bytes worth keeping of one buffer's rows. `tcp`: their TCP headers, 60 bytes a row."""
-    begin = tcp_at + size
+class Segments(NamedTuple):
+    """Rows; where in the buffer each payload begins, how much of it was captured, and bytes of the TCP header; which
+    rows are SYNs, and which may open a stream."""
+
+    rows: Rows
+    begin: Column
+    held: Column
+    size: Column
+    syns: Column
+    opens: Column
+
+
+def segments_of(data: Column, rows: Rows, begin: Column, size: Column, room: Column) -> Segments:
+    """Return rows with the places of their bytes in `data`. room: bytes captured of header and payload."""
     # The text in a reset is a diagnostic for people (RFC 9293 3.5.3), and no part of the stream.
     held = np.where((rows.flags & RST) == 0, np.minimum(rows.length, room - size), 0)
-    syns = np.flatnonzero((rows.flags & SYN) != 0)
-    options, width = tcp[syns, FIXED:].tobytes(), tcp.shape[1] - FIXED
-    lengths = np.where((rows.bits[syns] & CUT) != 0, 0, size[syns] - FIXED)
-    plain = zip(syns.tolist(), rows.frame[syns].tolist(), lengths.tolist(), held[syns].tolist(), strict=True)
-    for number, (row, frame, length, some) in enumerate(plain):
-        payload = _payload(data, begin, held, row) if some > 0 else b""
-        heads.keep(frame, options[number * width : number * width + length], payload)
     spoken = np.flatnonzero(held >= 4)
-    if not len(spoken):
-        return
-    for row in spoken[_opens(data, begin[spoken])].tolist():
+    opens = spoken[_opens(data, begin[spoken])] if len(spoken) else spoken
+    return Segments(rows, begin, held, size, np.flatnonzero((rows.flags & SYN) != 0), opens)
+
+
+def keep_heads(data: Column, segments: Segments, heads: Heads) -> None:
+    """Keep the bytes worth keeping of one buffer's segments."""
+    rows, begin, held, _, _, opens = segments
+    _keep_syns(data, segments, heads)
+    for row in opens.tolist():
         payload = _payload(data, begin, held, row)
         heads.keep(int(rows.frame[row]), b"", payload)
         left = missing(payload)
@@ -89,6 +101,21 @@ def keep_heads(data: Column, rows: Rows, tcp_at: Column, size: Column, room: Col
             )
     if heads.wanted:
         _follow(data, rows, begin, held, heads)
+
+
+def _keep_syns(data: Column, segments: Segments, heads: Heads) -> None:
+    """Keep options and payload of SYNs, all at once."""
+    rows, begin, held, size, syns, _ = segments
+    view, ends = data.data, begin[syns]
+    lengths = np.where((rows.bits[syns] & CUT) != 0, 0, size[syns] - FIXED)
+    first = ends - size[syns] + FIXED
+    options = [bytes(view[at:end]) for at, end in zip(first.tolist(), (first + lengths).tolist(), strict=True)]
+    payloads = [b""] * len(options)
+    for place in np.flatnonzero(held[syns] > 0).tolist():
+        payloads[place] = _payload(data, begin, held, int(syns[place]))
+    found = map(KeptSegment._make, zip(options, payloads, strict=True))
+    heads.kept.update(zip(rows.frame[syns].tolist(), found, strict=True))
+    heads.size += int(lengths.sum()) + sum(map(len, payloads)) + OVERHEAD * len(options)
 
 
 def _follow(data: Column, rows: Rows, begin: Column, held: Column, heads: Heads) -> None:

@@ -15,6 +15,7 @@ from configtron.fingerprint.passive.columns import ABSENT, COUNTED, CUT, LATE, S
 from configtron.fingerprint.passive.connections import NEVER, Connections, Direction, highest, latest, leader, running
 from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES, Flights, HandshakeFacts, first_flights
 from configtron.fingerprint.passive.later_flights import IDLE_NS, LaterFlight, later_flights
+from configtron.fingerprint.passive.limits import LIMITS, PARTS, share_time
 from configtron.fingerprint.passive.retransmissions import (
     KINDS,
     Retransmissions,
@@ -63,6 +64,8 @@ CONNECTION = {
     "stamps": ColumnMeaning("", "first", "1: both sides agreed on timestamps"),
     "options_cut": ColumnMeaning("", "first", "1: the options of a SYN were not captured"),
     "out_of_order": ColumnMeaning("", "sum", "segments that were recorded behind later ones"),
+    "frag_needed": ColumnMeaning("", "sum", "ICMP messages that a packet of this connection was too big"),
+    "frag_needed_mtu": ColumnMeaning("bytes", "min", "the smallest MTU in them"),
     "clock": ColumnMeaning(
         "", "max", "1: a clock was set back between the segments; 2: they have no times, or all the same"
     ),
@@ -114,8 +117,15 @@ LOAD = {
     "window_rate_most": ColumnMeaning("bit/s", "max", "largest delivery rate over two round trips"),
     "last_window": ColumnMeaning("bytes", "last", "latest window of this side that was open, scaled"),
 }
+# Why it took so long: fingerprint/passive/limits.py.
+LIMITED = {
+    f"limit_{limit}_{part}": ColumnMeaning("ns" if part == "ns" else "", join, f"{limit}: {part}")
+    for limit in LIMITS
+    for part, join in PARTS.items()
+}
 CONNECTION_COLUMNS = {
     **CONNECTION,
+    **LIMITED,
     **{f"{side}_{name}": about for side in SIDES for name, about in (*SIDE.items(), *TRIPS.items(), *LOAD.items())},
 }
 
@@ -128,9 +138,19 @@ class ConnectionSummary(NamedTuple):
     later: dict[int, list[LaterFlight]]
 
 
-def summarise(found: Connections, *, trips: bool = False) -> ConnectionSummary:
-    """Everything about every connection; with `trips`, the round trips of both sides too."""
-    parts = [_summarise_part(part, trips=trips) for part in found.parts()]
+def summarise(found: Connections, too_big: dict[int, list[int]], *, trips: bool = False) -> ConnectionSummary:
+    """Everything about every connection; with `trips`, the round trips of both sides too.
+
+    too_big   the MTUs that ICMP messages name, by connection
+    """
+    told = {"frag_needed": np.zeros(found.total, np.int64), "frag_needed_mtu": np.full(found.total, ABSENT, np.int64)}
+    for connection, sizes in too_big.items():
+        told["frag_needed"][connection], told["frag_needed_mtu"][connection] = len(sizes), min(sizes)
+    at, parts = 0, []
+    for part in found.parts():
+        some = {name: column[at : at + part.total] for name, column in told.items()}
+        parts.append(_summarise_part(part, some, trips=trips))
+        at += part.total
     columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
     flights = Flights(*map(np.concatenate, zip(*(part.flights for part in parts), strict=True)))
     # Rows of a part count from its first connection's.
@@ -143,7 +163,7 @@ def summarise(found: Connections, *, trips: bool = False) -> ConnectionSummary:
     return ConnectionSummary(columns, flights._replace(first=flights.first + before, last=flights.last + before), later)
 
 
-def _summarise_part(found: Connections, *, trips: bool) -> ConnectionSummary:
+def _summarise_part(found: Connections, told: dict[str, Column], *, trips: bool) -> ConnectionSummary:
     count = found.total
     rows = found.rows
     columns: dict[str, Column] = {
@@ -152,6 +172,7 @@ def _summarise_part(found: Connections, *, trips: bool) -> ConnectionSummary:
         "ended": np.maximum.reduceat(rows.at, found.begin) if count else found.begin,
         "packets": _counted(found.of, (rows.bits & COUNTED) == 0, count),
         "copies": np.bincount(found.copies_of, minlength=count),
+        **told,
         "out_of_order": _counted(found.of, (rows.bits & (COUNTED | LATE)) == LATE, count),
     }
     still = (columns["ended"] == columns["started"]) & ((columns["packets"] > STILL_MOST) | (columns["ended"] == 0))
@@ -165,17 +186,20 @@ def _summarise_part(found: Connections, *, trips: bool) -> ConnectionSummary:
     for number, side in enumerate(SIDES):
         _side(found, ways[number], opening[number], number, side, columns)
     whole = found.opened.all(axis=1) & (columns["options_cut"] == 0)
-    scales = _scales(columns, whole)
+    scales = scales_of(columns, whole)
     sent = [sent_by(found, way) for way in ways]
+    repeats = []
     for number, side in enumerate(SIDES):
         last_window = _windows(found, ways[number], scales[number], number, side, columns)
         again = _stream(found, sent[number], number, side, columns)
+        repeats.append(again)
         columns[f"{side}_first_data"][timeless] = ABSENT
         _beyond(found, sent[number], scales, number, side, columns)
         if trips:
             more = round_trips(found, number) | under_load(found, number, again, columns["rtt"])
             more["last_window"] = last_window
             columns |= {f"{side}_{name}": column for name, column in more.items()}
+    columns |= share_time(found, sent, repeats, scales, columns)
     known = _known(found, columns, whole, opening)
     later = later_flights(found, sent[1], known, scales[0])
     return ConnectionSummary(columns, first_flights(found, sent[1], known), later)
@@ -280,7 +304,7 @@ def _side(found: Connections, way: Direction, syn: Column, number: int, side: st
     columns[f"{side}_zero_windows"] = _counted(way.of, shut, count)
 
 
-def _scales(columns: dict[str, Column], whole: Column) -> list[Column]:
+def scales_of(columns: dict[str, Column], whole: Column) -> list[Column]:
     """Return shifts of each side's windows: agreed only if both SYNs had the option; -1 where one is missing or cut."""
     both = (columns["client_wscale"] >= 0) & (columns["server_wscale"] >= 0)
     shifts = (np.minimum(columns[f"{side}_wscale"], SHIFT_MOST) for side in SIDES)

@@ -315,25 +315,73 @@ def test_what_differs_is_shown_and_fails(capture: Path, capsys: Spoken) -> None:
     assert packets(capture, "--junit", junit, "-f", "jsonl") == CONDITION
     found = {line["trace"]: line for line in map(json.loads, capsys.readouterr().out.splitlines())}
     assert sorted(line["status"] for line in found.values()) == ["differs", "differs", "missing", "same", "same"]
-    (icw,) = [line for line in found.values() if line.get("differences", [{}])[0].get("name") == "icw"]
-    assert '"value":11' in icw["differences"][0]["recorded"] and '"value":10' in icw["differences"][0]["replayed"]
+    icw = {"name": "icw.value", "recorded": "11", "replayed": "10"}
+    assert [icw] in [line.get("differences") for line in found.values()]
     (suite,) = ElementTree.parse(junit).getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("5", "3")
     assert packets(capture, "--update") == DONE and packets(capture) == DONE
 
 
-def test_what_is_expected_is_not_overwritten(capture: Path, capsys: Spoken) -> None:
+def test_adopting_again_takes_the_rest(capture: Path, capsys: Spoken) -> None:
+    """What was adopted stays as it is, also if it was corrected; a capture beside it is reported until then."""
     assert packets("--adopt", capture.parent) == DONE
-    before = expected_of(capture).read_text()
-    assert packets("--adopt", capture) == USAGE and "--update renews it" in capsys.readouterr().err
-    assert expected_of(capture).read_text() == before
+    expected_of(capture).write_text(kept := expected_of(capture).read_text().replace('"mss":536', '"mss":537', 1))
+    more = capture.with_name("more.pcap.gz")
+    more.write_bytes(gzip.compress(capture.read_bytes()))
+    capture.with_name("notes.gz").write_bytes(gzip.compress(b"no capture"))
+    capsys.readouterr()
+    assert packets(capture.parent, "--only", "icw") == PARTIAL
+    assert f"capture without its expected file: {expected_of(more)}" in capsys.readouterr().out
+    assert packets("--adopt", capture.parent) == DONE
+    assert "(4 connections)\nreplay: left as they are: 1 adopted before" in capsys.readouterr().err
+    assert expected_of(capture).read_text() == kept and packets(capture.parent, "--only", "icw") == DONE
+    expected_of(more).unlink()
+    assert packets(capture.parent, "--update") == packets(capture.parent) == DONE and expected_of(more).is_file()
+
+
+def test_an_expected_file_without_its_capture_fails(capture: Path, kept: Path, capsys: Spoken) -> None:
+    """Deleted, moved or renamed; of a recording of our own as well."""
+    assert packets("--adopt", capture) == DONE
+    (capture.parent / "below").mkdir()
+    capture.rename(capture.parent / "below" / capture.name)
+    (kept / RECORDING).unlink()
+    for folder, file in ((capture.parent, expected_of(capture)), (kept, kept / expected.KEPT)):
+        capsys.readouterr()
+        assert packets(folder, "--junit", folder / "junit.xml") == CONDITION
+        assert f"expected file without its capture: {file}" in capsys.readouterr().out
+        assert suite_of(folder / "junit.xml")[0].get("failures") == "1"
+        assert packets(folder, "--update") == USAGE and file.stat().st_size
+    (capture.parent / "below" / capture.name).rename(capture)
+    assert packets(capture.parent) == DONE
+
+
+def test_only_what_is_expected_is_compared(capture: Path, capsys: Spoken) -> None:
+    """A field of a later release is no difference; `--only` names those that count, and not one that is nowhere."""
+    assert packets("--adopt", capture) == DONE
+    forms = [json.loads(line) for line in expected_of(capture).read_text().splitlines()]
+    del forms[0]["handshake"]["rtt"], forms[1]["observations"]["icw"], forms[2]["ended"]
+    forms[0]["client"]["mss"] += 0.0
+    forms[0]["client"]["port_of_old"] = 7
+    forms[1]["server"]["ttl"] += 1
+    expected_of(capture).write_text("".join(json.dumps(form) + "\n" for form in forms))
+    assert packets(capture) == CONDITION
+    out = capsys.readouterr().out
+    assert (
+        "  client.port_of_old\n  - 7\n  + nothing\n" in out and "  server.ttl\n  - " in out and out.count("\n  - ") == 2
+    )
+    for only, code in (("icw, client.mss", DONE), ("server", CONDITION), ("server.mss,client", CONDITION),
+                       ("server.tt", USAGE), ("icww", USAGE)):  # fmt: skip
+        assert packets(capture, "--only", only) == code
+    assert packets(FOLDER, "--only", "icw") == DONE
+    for words in (("--run", 1), (capture, "--update")):
+        assert packets("--only", "icw", *words) == USAGE
 
 
 def test_nothing_to_adopt(capture: Path, capsys: Spoken) -> None:
     empty = capture.parent / "empty.pcap"
     empty.write_bytes(capture.read_bytes()[:24])
     assert packets("--adopt", empty) == NOTHING and "no TCP connection" in capsys.readouterr().err
-    assert not expected_of(empty).exists()
+    assert packets(empty.parent, "-f", "jsonl") == PARTIAL
     (capture.parent / "text").write_text("no capture")
     for words in ((), (capture.parent / "text",), ("--update", capture), ("--junit", "x", capture)):
         assert packets("--adopt", *words) == USAGE

@@ -87,7 +87,7 @@ def test_a_map_that_does_not_come_is_asked_for_ever_more_seldom_and_anew_after_a
     assert [from_agent(e.data) for e in effects if isinstance(e, SendFrame)] == [messages.Want(1, 1)]
     tenths = []
     for at in range(1, 100):
-        one.receive(frame(messages.QueryAnswer("m1", 1, 0, "", "")), at / 10)
+        one.receive(frame(messages.Receipt("m1", 1, "other", 0)), at / 10)
         tenths += [at] if asked(at / 10) else []
     assert tenths == [10, 30, 70]
     one.tick(60.0)

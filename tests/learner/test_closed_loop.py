@@ -34,7 +34,6 @@ from configtron.learner.traffic import Traffic
 from configtron.model.errors import BadInput
 from configtron.model.fleet import MOST_ARMS, WHOLE, FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
-from configtron.service.fleet.map_maker import class_by_map
 from configtron.studies.policies.mab import Bandit
 from tests.support.live_world import LiveWorld, clients_of
 from tests.support.worlds import lived as live
@@ -304,21 +303,6 @@ def test_a_restored_maker_makes_the_same_map_and_keeps_its_key() -> None:
     first, second = (each.make(3 * EPOCH_S * 10**9, free) for each in (one, other))
     assert first is not None and second is not None and map_text(first) == map_text(second)
     assert first.key == second.key == bytes(range(16))
-
-
-def test_an_unlisted_prefix_has_the_class_of_its_outcomes_or_its_round_trip() -> None:
-    one, here = maker(), world_of_all(loads=60)
-    assert one.classes() == {} and class_by_map(one.learner.map, {}, "10.0.0.0/24", 20_000) == ""
-    for epoch in range(8):
-        one.observe(here.epoch(epoch, numbered(one.make(epoch * EPOCH_S * 10**9, free), epoch + 1)).rows)
-    fleet_map = one.learner.map
-    assert fleet_map is not None and fleet_map.bands
-    known = one.classes()
-    unlisted = next(prefix for prefix in known if prefix not in fleet_map.prefixes)
-    assert class_by_map(fleet_map, known, unlisted, 0) == known[unlisted] in fleet_map.mixes
-    by_band = {rtt_us: class_by_map(fleet_map, known, "192.0.2.0/24", rtt_us) for rtt_us in (1, 30_000, 200_000, 10**6)}
-    assert set(by_band.values()) - {""} <= {band.class_name for band in fleet_map.bands} and any(by_band.values())
-    assert class_by_map(fleet_map, known, "192.0.2.0/24", 0) == ""
 
 
 NETWORKS, PLAIN = small_tensor(), MapOptions()

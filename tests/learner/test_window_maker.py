@@ -33,7 +33,6 @@ from configtron.model.draw import ARMS
 from configtron.model.errors import BadInput, Busy
 from configtron.model.fleet import WHOLE, FleetMap
 from configtron.model.nouns import Profile
-from configtron.service.fleet.map_maker import class_by_map
 from configtron.tune.guard import Bound, Limits, why_not
 from tests.support.careful_resume import HALF, MOST_RTTS
 
@@ -130,14 +129,13 @@ def test_each_class_fits_the_kernels_table() -> None:
     assert 2 * (len(fleet_map.mixes) + len(fleet_map.profiles)) < 1024
 
 
-def test_a_prefix_never_seen_has_the_class_of_its_band_and_one_seldom_seen_that_of_its_network() -> None:
-    one = maker(joined([states(dict([NEAR, FAR])), states({"10.2.9.0/24": FAR[1]}, count=2)]))
-    fleet_map = one.make(10**18, free)
-    assert fleet_map is not None and "10.2.9.0/24" not in fleet_map.prefixes
-    ((seldom, name),) = one.classes().items()
-    assert seldom == "10.2.9.0/24" and name in fleet_map.mixes and name != fleet_map.prefixes[NEAR[0]]
-    unseen = {rtt: class_by_map(fleet_map, {}, "192.0.2.0/24", rtt) for rtt in (12_000, 120_000, 0)}
-    assert unseen == {12_000: fleet_map.prefixes[NEAR[0]], 120_000: fleet_map.prefixes[FAR[0]], 0: ""}
+def test_a_prefix_seldom_seen_is_not_listed_and_each_band_has_the_class_of_its_networks() -> None:
+    fleet_map = made(joined([states(dict([NEAR, FAR])), states({"10.2.9.0/24": FAR[1]}, count=2)]))
+    assert "10.2.9.0/24" not in fleet_map.prefixes
+    unseen = {
+        rtt: next(band.class_name for band in fleet_map.bands if rtt <= band.up_to_us) for rtt in (12_000, 120_000)
+    }
+    assert unseen == {12_000: fleet_map.prefixes[NEAR[0]], 120_000: fleet_map.prefixes[FAR[0]]}
 
 
 ALL, NO_RESUME = frozenset(DRAWN) - {"fixed"}, frozenset(DRAWN) - {"fixed", RESUME}

@@ -219,14 +219,14 @@ def test_replays_differ_by_fields_and_readings() -> None:
     before, after = (canonical({"ending": "done", "observations": [readings[0], more]}) for more in (
         readings[1], {"knob": "icw", "value": 4}))  # fmt: skip
     (one,) = differences(before, after)
-    assert (one.name, one.replayed) == ("icw.2", '{"knob":"icw","value":4}')
+    assert one == ("icw.2.value", "10", "4")
     played = [Played("f", "t", "icw", "differs", (one,)), Played("f", "u", "rto", "diverged", (), "why")]
     found = {form: written(lambda out, f=form: write(f, played, out, color=False)) for form in FORMS}  # type: ignore[misc]
     first, second = of_json(found["jsonl"])
-    assert (first["schema"], first["differences"][0]["name"], second["message"]) == (SCHEMA, "icw.2", "why")
+    assert (first["schema"], first["differences"][0]["name"], second["message"]) == (SCHEMA, one.name, "why")
     assert "message" not in first and "differences" not in second
-    assert [(row["name"], row["replayed"]) for row in of_csv(found["csv"])] == [("icw.2", one.replayed), ("", "why")]
-    assert f"  + {one.replayed}" in found["table"] and "f: u: diverged\n  why" in found["table"]
+    assert [(row["name"], row["replayed"]) for row in of_csv(found["csv"])] == [(one.name, "4"), ("", "why")]
+    assert "  icw.2.value\n  - 10\n  + 4\n" in found["table"] and "f: u: diverged\n  why" in found["table"]
 
 
 # Rows of any command.

@@ -142,12 +142,12 @@ class Rig:
 @contextmanager
 def rig(
     *, delay_s: float = 0.02, loss: float = 0.0, swap: float = 0.0, double: float = 0.0,
-    merged: bool = False, seed: int = 1,
+    merged: bool = False, seed: int = 1, kind: type[Rig] = Rig,
 ) -> Iterator[Rig]:  # fmt: skip
     """Raise it, have it carry, take it down. Its namespaces are its process's own, whatever other tests run here."""
     with ExitStack() as stack:
         names = {end: stack.enter_context(throwaway(end)) for end in ADDRESSES}
-        made = Rig(names, delay_s, loss, swap, double, merged, seed)
+        made = kind(names, delay_s, loss, swap, double, merged, seed)
         carrier = threading.Thread(target=made._carry, daemon=True)
         try:
             made._raise()

@@ -62,9 +62,6 @@ class RecordingMaker:
         self._made = len(self.sequences)
         return replace(MAP, key=self._made.to_bytes(16, "big"), not_after_ns=now_ns + VALID_NS)
 
-    def classes(self) -> Mapping[str, str]:
-        return {"203.0.113.0/24": "near"}
-
     def save(self) -> str:
         return json.dumps(self.sequences)
 

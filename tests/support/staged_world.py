@@ -52,9 +52,6 @@ class PlannedMaker:
     def note(self, published: FleetMap, fresh: bool) -> None:
         self.wanted = replace(self.wanted, key=published.key)
 
-    def classes(self) -> Mapping[str, str]:
-        return {}
-
     def save(self) -> str:
         return f"{self.rows} {self._epoch} {self.wanted.key.hex()}"
 

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from configtron.fingerprint.capture.diag import addresses
+from configtron.fingerprint.capture.native import plain_segments
 from configtron.fingerprint.capture.ring import Ring
 from configtron.fingerprint.capture.surroundings import Surroundings
 from configtron.fingerprint.features import plain
@@ -147,7 +148,7 @@ class InterfaceListener:
 
     def _take(self, frames: Frames) -> None:
         gathering = self._gathering
-        rows = decode(frames, gathering.pairs, gathering.heads, gathering.counts)
+        rows = decode(frames, gathering.pairs, gathering.heads, gathering.counts, native=plain_segments)
         self._report(gathering.take(rows))
 
     def _refresh(self) -> None:

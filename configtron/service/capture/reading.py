@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from pathlib import Path
 
+from configtron.fingerprint.capture import native
 from configtron.fingerprint.capture.dissect import Dissector
 from configtron.fingerprint.capture.pcap import BAD_TIME
 from configtron.fingerprint.capture.reading import read
@@ -129,7 +130,7 @@ def connection_forms(path: str, lacks: Lacks = str) -> list[dict[str, Json]]:
 
 def gathering_of(*, stream: bool, trips: bool = False) -> Gathering:
     """Return an empty `Gathering`; `trips`: it also takes round trips of data."""
-    return Gathering(MOST if stream else None, trips=trips)
+    return Gathering(MOST if stream else None, trips=trips, passes=native.passes())
 
 
 def batches_of(
@@ -157,7 +158,7 @@ def _rows_of(
 ) -> Iterator[Rows]:
     with opened(path) as source:
         for frames in read(source, gathering.counts, file=number, name=path, keylog=keylog):
-            rows = decode(frames, gathering.pairs, gathering.heads, gathering.counts, dissect)
+            rows = decode(frames, gathering.pairs, gathering.heads, gathering.counts, dissect, native.plain_segments)
             if rows is not None:
                 yield rows
 

@@ -132,10 +132,6 @@ class FileMapMaker:
                 log.info("%s: the map's file is read again", self._path)
             self._complaint = ""
 
-    def classes(self) -> Mapping[str, str]:
-        """Return no classes: those of the file are all there are."""
-        return {}
-
     def save(self) -> str:
         """Return the key of the draw."""
         return self._key.hex()

@@ -20,7 +20,6 @@ from configtron.fleet.clock_steps import ClockSteps
 from configtron.fleet.manager_session import (
     AgentReport,
     AgentState,
-    AskClass,
     ManagerEffect,
     ManagerRemark,
     ManagerSession,
@@ -46,7 +45,7 @@ from configtron.service.fleet.map_learning import (
     MapLearner,
     MapLearning,
 )
-from configtron.service.fleet.map_maker import MapMaker, class_by_map
+from configtron.service.fleet.map_maker import MapMaker
 from configtron.service.fleet.stages import ROLLOUT, STAGES, Stages
 
 log = logging.getLogger("configtron.fleet")
@@ -108,7 +107,6 @@ class ManagerCore:
         self._asked_again = 0
         # An answer that is not stored yet.
         self._answer: LearningAnswer | None = None
-        self._classes: Mapping[str, str] = {}
         self._publish_again(now_ns)
 
     def _inline(self, maker: MapMaker, stages: Stages | None) -> InlineLearner:
@@ -176,9 +174,6 @@ class ManagerCore:
                     out.append(frame)
                 case StoreRows() as batch:
                     waiting += self._store(batch, now_ns)
-                case AskClass() as asked:
-                    name = class_by_map(self._map, self._classes, asked.prefix, asked.rtt_us)
-                    waiting += self.session.classified(asked, name)
                 case AgentReport(agent):
                     self._limits[agent] = limits_of_hello(self.session.agents[agent].hello)
                     # `learn manager agents` shows it with the next tick.
@@ -351,8 +346,6 @@ class ManagerCore:
             del self._again[: self._asked_again]
         if RECALLED in answer.facts:
             self._recalled = False
-        if answer.classes is not None:
-            self._classes = answer.classes
 
     def _publish(self, new: FleetMap, now_ns: int, why: str, facts: Mapping[str, str] | None = None
                  ) -> list[ManagerEffect]:  # fmt: skip

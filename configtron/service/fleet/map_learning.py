@@ -69,13 +69,12 @@ class LearningAsk(NamedTuple):
 
 class LearningAnswer(NamedTuple):
     """asked_ns: when it was asked; map: to be published under its number, and why, None: the current one stays; facts:
-    to be stored with it; classes: of prefixes that the map does not list, by what their network was seen to be."""
+    to be stored with it."""
 
     asked_ns: int
     map: FleetMap | None = None
     why: str = ""
     facts: Mapping[str, str] = {}
-    classes: Mapping[str, str] | None = None
 
 
 class MapLearner(ABC):
@@ -169,26 +168,23 @@ class MapLearning:
         stages = self._stages
         before = None if stages is None else stages.rollout
         if stages is not None:
-            self._take_back(stages, ask)
+            # Let the stages know of maps that the manager published by itself.
+            if ask.recalled:
+                stages.recall(ask.now_ns)
+            for place in ask.again:
+                stages.publishes_again(place)
         order = None if ask.paused else self._order(ask)
         if order is not None:
             new = self._numbered(order, ask)
             if stages is not None:
                 stages.publishes(new, order)
-            return LearningAnswer(ask.now_ns, new, order.why[:255], self._facts(ask), self._maker.classes())
+            return LearningAnswer(ask.now_ns, new, order.why[:255], self._facts(ask))
         if ask.save or ask.again or ask.recalled:
             return LearningAnswer(ask.now_ns, facts=self._facts(ask))
         now = None if stages is None else stages.rollout
         if stages is not None and now and before and now != replace(before, seen_ns=now.seen_ns):
             return LearningAnswer(ask.now_ns, facts=stages.facts())
         return LearningAnswer(ask.now_ns)
-
-    def _take_back(self, stages: Stages, ask: LearningAsk) -> None:
-        """Let the stages know of maps that the manager published by itself."""
-        if ask.recalled:
-            stages.recall(ask.now_ns)
-        for place in ask.again:
-            stages.publishes_again(place)
 
     def _order(self, ask: LearningAsk) -> Order | None:
         def barred(profile: Profile) -> str:

@@ -7,7 +7,7 @@ a simulation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -39,9 +39,6 @@ class MapMaker(Protocol):
         Term and version of the result are ignored: the manager gives it the next ones. A map whose validity is more
         than half over is published again by the manager without a call of `make`.
         """
-
-    def classes(self) -> Mapping[str, str]:
-        """Return prefix -> class of the prefixes whose network is known, and which the latest map does not list."""
 
     def save(self) -> str:
         """Return all that was learned, as text."""
@@ -89,10 +86,6 @@ class FixedMapMaker:
         self._made = found
         return replace(found, not_after_ns=now_ns + round(self._valid_s * 1e9))
 
-    def classes(self) -> Mapping[str, str]:
-        """Return no classes: those of the map are all there are."""
-        return {}
-
     def save(self) -> str:
         """Return how many rows were observed."""
         return str(self.rows)
@@ -100,17 +93,6 @@ class FixedMapMaker:
     def restore(self, text: str) -> None:
         """Take over a number of rows."""
         self.rows = int(text or "0")
-
-
-def class_by_map(fleet_map: FleetMap | None, others: Mapping[str, str], prefix: str, rtt_us: int) -> str:
-    """Return the class of an unknown client's prefix; "": Default. others: classes of prefixes that the map does not
-    list; rtt_us: of its handshake, by which all others have the class of a band."""
-    if fleet_map is None:
-        return ""
-    known = fleet_map.prefixes.get(prefix) or others.get(prefix, "")
-    if known in fleet_map.mixes:
-        return known
-    return next((band.class_name for band in fleet_map.bands if 0 < rtt_us <= band.up_to_us), "")
 
 
 def without_barred(found: FleetMap, barred: Barred) -> FleetMap:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nacl.signing import VerifyKey
@@ -61,9 +61,6 @@ class GuardedMaker:
 
     def make(self, now_ns: int, barred: Callable[[Profile], str]) -> FleetMap | None:
         return self.maker.make(now_ns, lambda profile: barred(profile) or self._barred(profile))
-
-    def classes(self) -> Mapping[str, str]:
-        return self.maker.classes()
 
     def save(self) -> str:
         return self.maker.save()

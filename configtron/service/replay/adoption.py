@@ -4,8 +4,9 @@
     CAPTURE.expected.jsonl   one line for each connection, as `configtron fingerprint pcap -f jsonl` writes it
                              (configtron.connection/1), with the capture's name alone in `file`
 
-A later replay compares the connections with that file. A connection is identified by the addresses and ports of its
-two ends, and among several between the same ends by its number.
+A later replay compares the connections with that file: the fields that it has, so that a field of a later release is
+no difference. A connection is identified by the addresses and ports of its two ends, and among several between the same
+ends by its number. In a folder with such files a capture without one is reported too, since its file may be lost.
 """
 
 from __future__ import annotations
@@ -15,16 +16,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import cast
 
-from configtron.fingerprint.capture.source import LOOK
+from configtron.fingerprint.capture.source import LOOK, opened
 from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput
 from configtron.model.records import Json, canonical
-from configtron.report.replay_results import CONNECTION, DIFFERS, MISSING, SAME, Played, ReplayDifference, differences
+from configtron.report import replay_results as results
+from configtron.report.replay_results import CONNECTION, Played
 from configtron.service.capture.reading import Lacks, connection_forms
 from configtron.service.replay.capture_contexts import is_capture
 
 SUFFIX = ".expected.jsonl"
 SCHEMA = "configtron.connection/1"
+LOST = "expected file without its capture: "
 Form = dict[str, Json]
 
 
@@ -44,21 +47,23 @@ def holds_connections(path: Path) -> bool:
 
 
 def captures_in(folder: Path) -> list[Path]:
-    """Return all files of a folder that begin as captures do."""
-
+    """Return all files of a folder that begin as captures do, also compressed."""
     check_text("folder", folder)
-
-    def begins(path: Path) -> bool:
-        with path.open("rb") as file:
-            return is_capture(file.read(LOOK))
-
-    return sorted(path for path in folder.rglob("*") if path.is_file() and begins(path))
+    return sorted(path for path in folder.rglob("*") if _begins(path))
 
 
-def adopted_in(folder: Path) -> list[Path]:
-    """Return all captures of a folder that have a file of expected connections beside them."""
-    found = (path.with_name(path.name.removesuffix(SUFFIX)) for path in folder.rglob(f"*{SUFFIX}"))
-    return sorted(path for path in found if path.is_file())
+def _begins(path: Path) -> bool:
+    head = bytearray(LOOK)
+    if path.is_file():
+        with opened(str(path)) as source:
+            source.fill(memoryview(head))
+    return is_capture(bytes(head))
+
+
+def adopted_in(folder: Path) -> set[Path]:
+    """Return all captures of a folder that files of expected connections name, lost ones too, and those beside them."""
+    found = {path.with_name(path.name.removesuffix(SUFFIX)) for path in folder.rglob(f"*{SUFFIX}")}
+    return found | {path for place in {path.parent for path in found} for path in place.iterdir() if _begins(path)}
 
 
 def read(path: Path) -> list[str]:
@@ -81,20 +86,27 @@ def readings(capture: Path, lacks: Lacks = str) -> list[str]:
     return [canonical({**form, "file": capture.name}) for form in connection_forms(str(capture), lacks)]
 
 
-def compared(name: str, before: Iterable[str], after: Iterable[str]) -> tuple[Played, ...]:
-    """Compare each connection that is expected (`before`) or read now (`after`); `name`: the capture's."""
-    wanted, found = _named(before), _named(after)
-    return tuple(_one(name, one, wanted.get(one, ""), found.get(one, "")) for one in wanted | found)
+def compared(name: str, expect: Path, after: Iterable[str], only: Sequence[str] = ()) -> tuple[Played, ...]:
+    """Compare each connection that is expected (in `expect`) or read now (`after`).
+
+    name   the capture's
+    only   compare these fields; (): all that are expected
+    """
+    if not expect.is_file():
+        why = f"capture without its expected file: {expect}; --adopt writes it"
+        return (Played(name, Path(name).name, CONNECTION, results.UNTOLD, message=why),)
+    wanted, found = _named(read(expect)), _named(after)
+    return tuple(_one(name, one, wanted.get(one, ""), found.get(one, ""), only) for one in wanted | found)
 
 
-def _one(name: str, one: str, before: str, after: str) -> Played:
-    if before == after:
-        return Played(name, one, CONNECTION, SAME)
+def _one(name: str, one: str, before: str, after: str, only: Sequence[str]) -> Played:
     if not after:
-        return Played(name, one, CONNECTION, MISSING, message="expected, and not in the capture as it is read now")
+        why = "expected, and not in the capture as it is read now"
+        return Played(name, one, CONNECTION, results.MISSING, message=why)
     if not before:
-        return Played(name, one, CONNECTION, DIFFERS, (ReplayDifference("connection", "", after),))
-    return Played(name, one, CONNECTION, DIFFERS, differences(before, after))
+        fresh = results.ReplayDifference("connection", "", after)
+        return Played(name, one, CONNECTION, results.DIFFERS, (fresh,))
+    return results.compared(name, one, CONNECTION, before, after, only, known=True)
 
 
 def _named(lines: Iterable[str]) -> dict[str, str]:
@@ -115,25 +127,24 @@ def _end(side: Form) -> str:
 def adopt(captures: Sequence[Path], lacks: Lacks = str) -> list[tuple[Path, Path, int]]:
     """Write the connections of each capture beside it; return each capture, that file, how many connections it has.
 
-    A capture without a connection gets no file. Errors: `BadInput`, also if one of the files is there already.
+    One that has such a file is passed over. Errors: `BadInput`.
     """
     check_text("captures", list(captures))
-    for capture in captures:
-        if expected_of(capture).exists():
-            raise BadInput(f"{expected_of(capture)}: exists already; compare without --adopt, then --update renews it")
     written = []
     for capture in captures:
-        if lines := readings(capture, lacks):
-            try:
-                expected_of(capture).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-            except OSError as error:
-                raise BadInput(f"{expected_of(capture)}: {error.strerror}") from error
+        if expected_of(capture).exists():
+            continue
+        lines = readings(capture, lacks)
+        try:
+            expected_of(capture).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        except OSError as error:
+            raise BadInput(f"{expected_of(capture)}: {error.strerror}") from error
         written.append((capture, expected_of(capture), len(lines)))
     return written
 
 
 def adopt_in(files: Sequence[Path], lacks: Lacks = str) -> tuple[list[str], bool]:
-    """Adopt captures, and those in folders; return a line about each, and whether any has a connection.
+    """Adopt captures, and those in folders; return a line about each, and whether any is adopted and has a connection.
 
     Errors: `BadInput`, also where there is no capture.
     """
@@ -147,5 +158,9 @@ def adopt_in(files: Sequence[Path], lacks: Lacks = str) -> tuple[list[str], bool
         for _, path, count in written
         if count
     ]
-    empty = [f"{one}: no TCP connection in it, so nothing is expected of it" for one, _, count in written if not count]
-    return kept + empty, bool(kept)
+    empty = [f"{one}: no TCP connection in it, so none is expected of it" for one, _, count in written if not count]
+    old = len(found) - len(written)
+    left = (
+        [f"left as they are: {old} adopted before; without --adopt they are compared, --update renews"] if old else []
+    )
+    return kept + empty + left, bool(kept + left)

@@ -17,7 +17,7 @@ from configtron.model.records import Result, result_from_json, result_to_json, t
 from configtron.probe.wire.evidence_reader import read_located
 from configtron.probe.wire.pcap import TraceLocation
 from configtron.probe.wire.replay import reread
-from configtron.report.replay_results import DIFFERS, DIVERGED, MISSING, RECORD, SAME, UNTOLD, Played, differences
+from configtron.report.replay_results import CONNECTION, DIVERGED, MISSING, RECORD, Played, compared
 from configtron.report.target_results import found_in
 from configtron.service.capture.reading import Lacks
 from configtron.service.replay import adoption, expected
@@ -35,6 +35,8 @@ class Task(NamedTuple):
     expect  a file of results or records, if there is one
     db, run a store and the run in it that the recording belongs to, if it does
     adopted a capture of any origin: its connections are compared (`adoption.py`), not probes
+    lost    there is no recording, only the file with what is expected of it
+    only    compare these fields; (): all
     """
 
     path: Path
@@ -43,6 +45,8 @@ class Task(NamedTuple):
     db: Path | None = None
     run: int = 0
     adopted: bool = False
+    lost: bool = False
+    only: tuple[str, ...] = ()
 
 
 class ReplayedTask(NamedTuple):
@@ -56,6 +60,9 @@ class ReplayedTask(NamedTuple):
 
 def play(task: Task, *, keep: bool = False) -> ReplayedTask:
     """Replay one recording."""
+    if task.lost:
+        kind, why = CONNECTION if task.adopted else RECORD, f"{adoption.LOST}{task.expect}"
+        return ReplayedTask(task, (Played(task.name, task.path.name, kind, MISSING, message=why),))
     if task.adopted:
         return _read_capture(task)
     wanted = _expected(task)
@@ -72,7 +79,9 @@ def play(task: Task, *, keep: bool = False) -> ReplayedTask:
     # Of a run records are compared if the user names some; those that are not among them are reported, not skipped.
     asked = wanted.records or (task.db is not None and task.expect is not None)
     records = list(_records(wanted, again)) if asked else []
-    played += [_compared(task, "/".join(name[::-1]), RECORD, before, after) for name, before, after in records]
+    played += [
+        compared(task.name, "/".join(name[::-1]), RECORD, before, after, task.only) for name, before, after in records
+    ]
     if task.db is None:
         gone = wanted.records.keys() - {name for name, _, _ in records}
         played += [Played(task.name, "/".join(name[::-1]), RECORD, MISSING) for name in sorted(gone)]
@@ -85,7 +94,7 @@ def play(task: Task, *, keep: bool = False) -> ReplayedTask:
 def _read_capture(task: Task) -> ReplayedTask:
     assert task.expect is not None
     after = adoption.readings(task.path, _lacks)
-    played = adoption.compared(task.name, adoption.read(task.expect), after)
+    played = adoption.compared(task.name, task.expect, after, task.only)
     for _ in played:
         _count()
     return ReplayedTask(task, played, tuple(after))
@@ -107,19 +116,12 @@ def _play(task: Task, trace: Trace, place: TraceLocation, before: str | None) ->
         result = reread(trace, place, origin, _file(before, task))
     except Diverged as parted:
         return Played(task.name, trace.id, trace.probe, DIVERGED, message=str(parted)), None
-    return _compared(task, trace.id, trace.probe, before or "", result_to_json(result)), result
+    after = result_to_json(result)
+    return compared(task.name, trace.id, trace.probe, before or "", after, task.only), result
 
 
 def _file(before: str | None, task: Task) -> str:
     return result_from_json(before).evidence_file if before else task.name
-
-
-def _compared(task: Task, trace: str, probe: str, before: str, after: str) -> Played:
-    if not before:
-        return Played(task.name, trace, probe, UNTOLD)
-    if before == after:
-        return Played(task.name, trace, probe, SAME)
-    return Played(task.name, trace, probe, DIFFERS, differences(before, after) if after else ())
 
 
 def _records(wanted: ExpectedResults, again: Sequence[Result]) -> Iterator[tuple[expected.Name, str, str]]:

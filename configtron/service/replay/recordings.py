@@ -29,6 +29,7 @@ class PacketOptions:
     expect  results or records to compare with, instead of those beside each recording
     update  keep what the replay gives as what is expected from now on
     jobs    processes; 0: one a CPU
+    only    compare these fields alone: parameters, names of fields, paths as `client.mss`; (): all
     """
 
     files: tuple[Path, ...] = ()
@@ -36,11 +37,14 @@ class PacketOptions:
     expect: Path | None = None
     update: bool = False
     jobs: int = 0
+    only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check texts and ranges. Errors: `BadInput`."""
         check_texts(self)
         check_number("jobs", self.jobs, 0, whole=True)
+        if self.only and (self.update or self.run is not None):
+            raise BadInput("--only compares with files and stores nothing: neither --run nor --update")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,32 +116,56 @@ def tasks_of(options: PacketOptions, db: Path | None) -> list[Task]:
     for path in (*files, *([expect] if expect is not None and not options.update else [])):
         if not path.exists():
             raise BadInput(f"{path}: no such file or folder")
-    found = [path for file in files for path in (recordings_in(file) if file.is_dir() else [file])]
+    adopted = {path for file in files if file.is_dir() for path in adoption.adopted_in(file)}
+    found = [path for file in files for path in (recordings_in(file, adopted) if file.is_dir() else [file])]
     if expect is not None and expect.is_dir():
         raise BadInput(f"--expect {expect}: is a folder; name one file of results or records")
     if expect is not None and len(found) != 1:
         raise BadInput(f"--expect {expect}: is for one recording, and here are {len(found)}")
-    tasks = [task for path in found for task in _tasks(path, expect)]
+    tasks = [task._replace(only=options.only) for path in found for task in _tasks(path, expect, path in adopted)]
+    for name in options.only:
+        if not any(_holds(task.expect, name) for task in tasks):
+            raise BadInput(f"--only {name}: nothing that is expected has a field or a parameter of that name")
     for task in tasks if options.update else ():
+        if task.lost:
+            raise BadInput(f"{adoption.LOST}{task.expect}; bring the capture back, or delete the file")
         if task.expect is not None and task.expect.name == expected.JOURNAL:
             raise BadInput(f"{task.expect}: is a run's journal and is not rewritten; name another file by --expect")
     return tasks
 
 
-def _tasks(path: Path, expect: Path | None) -> list[Task]:
-    """Return the tasks of one file: a recording of ours may be adopted too, then it is both."""
+def _tasks(path: Path, expect: Path | None, adopted: bool) -> list[Task]:
+    """Return the tasks of one file: a recording of ours may be adopted too, then it is both.
+
+    adopted   whether it is a capture in a folder where some are adopted
+    """
+    if _is_lost(path):
+        return [Task(path, str(path), path, lost=True)]
     lines = expect if expect is not None and adoption.holds_connections(expect) else None
-    if expect is None and adoption.expected_of(path).is_file():
-        lines = adoption.expected_of(path)
+    beside = adoption.expected_of(path)
+    if expect is None and (beside.is_file() or (adopted and not path.name.endswith(SUFFIXES))):
+        lines = beside
+    if not path.exists():
+        return [Task(path, str(path), lines, adopted=True, lost=True)]
     kept = expect if lines is None else expected.beside(path) if expect is None else None
     ours = [Task(path, str(path), kept or expected.beside(path))] if kept or lines is None else []
     return ours + ([Task(path, str(path), lines, adopted=True)] if lines is not None else [])
 
 
-def recordings_in(folder: Path) -> list[Path]:
-    """Return the recordings of ours in a folder, and the captures that were adopted."""
-    ours = {path for path in folder.rglob("*") if path.name.endswith(SUFFIXES)}
-    return sorted(ours | set(adoption.adopted_in(folder)))
+def recordings_in(folder: Path, adopted: set[Path]) -> list[Path]:
+    """Return the recordings of ours in a folder, those of the adopted captures in it, and what lost its recording."""
+    ours = {path for path in folder.rglob("*") if path.name.endswith(SUFFIXES) or _is_lost(path)}
+    return sorted(ours | {path for path in adopted if path.is_relative_to(folder)})
+
+
+def _is_lost(path: Path) -> bool:
+    """Return whether a file has what is expected of a recording, and no recording is beside it."""
+    return path.name == expected.KEPT and not any(one.name.endswith(SUFFIXES) for one in path.parent.iterdir())
+
+
+def _holds(path: Path | None, name: str) -> bool:
+    text = path.read_text(encoding="utf-8", errors="replace") if path is not None and path.is_file() else ""
+    return all(f'"{part}"' in text for part in name.split("."))
 
 
 def _tasks_of_run(options: PacketOptions, number: int, db: Path | None) -> list[Task]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from configtron.fingerprint.passive.connection_report import ConnectionReport
-from configtron.fingerprint.passive.connections import _unwrapped
+from configtron.fingerprint.passive.connections import unwrapped
 from configtron.fingerprint.passive.retransmissions import CAUSES
 from configtron.model.nouns import ACK, RST, SYN, Observation
 from configtron.report.connections import Servers
@@ -133,7 +133,7 @@ def test_a_wild_reset_does_not_move_the_stream(tmp_path: Path) -> None:
     """A reset by a middlebox may have any number; the stream goes on where it was, and has not ended."""
     for wild in (5, 0x12345678, 0x80000000, 0x80000100, 0xFFFFFFFF):
         seq, rst = np.array([0, 1, 1001, wild, 2001, wild, 3001], np.uint32), np.isin(np.arange(7), (3, 5))
-        assert _unwrapped(seq, np.zeros(7, int), np.zeros(1, "u4"), rst)[~rst].tolist() == [0, 1, 1001, 2001, 3001]
+        assert unwrapped(seq, np.zeros(7, int), np.zeros(1, "u4"), rst)[~rst].tolist() == [0, 1, 1001, 2001, 3001]
     conversation = proven()
     conversation.send(1, FLIGHT + 0.004, RST, 0x80000000 + 5 * FULL, 0)
     conversation.flight(FLIGHT + 0.02 + RTT_S, 14, 1)

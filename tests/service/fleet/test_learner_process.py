@@ -23,7 +23,7 @@ import pytest
 from nacl.signing import SigningKey
 
 from configtron.db.fleet import FleetStore
-from configtron.fleet.messages import Query, QueryAnswer, frame, from_manager
+from configtron.fleet.messages import Beat, Welcome, frame, from_manager
 from configtron.model.errors import BadInput
 from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
@@ -120,10 +120,8 @@ def test_agents_are_answered_while_the_learner_makes_a_map(tmp_path: Path) -> No
         run.until_busy()
         run.add(6, 1)
         run.tick(SAVE_S)
-        asked = frame(Query(7, "203.0.113.0/24", 0))
-        (sent,) = run.core.receive(b"c", "k" * 40, asked, run.now, BEGUN_NS)
-        answer = from_manager(sent.data)
-        assert isinstance(answer, QueryAnswer) and answer.class_name == "near"
+        (sent,) = run.core.receive(b"c", "k" * 40, frame(Beat()), run.now, BEGUN_NS)
+        assert isinstance(from_manager(sent.data), Welcome)
         assert not run.learner.idle and len(run.learned()) == 5
         (tmp_path / "hang").unlink()
         run.until_learned(6)

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: MIT
+"""The native reader, in Rust (`native/`): walks records and decodes plain frames as Python does, but faster.
+
+`make native` builds it beside this file; where it is not there, every function returns None, and Python reads. So does
+a frame that is not plain, and a buffer in which the library fails: there is one meaning, Python's, which tests compare.
+The environment variable CONFIGTRON_NATIVE=0 leaves the library aside.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from configtron.fingerprint.capture.packet_blocks import PacketWalk
+from configtron.fingerprint.passive.columns import FILE_SHIFT, KEY, TYPES, Column, Frames, Rows
+from configtron.fingerprint.passive.connections import PASSES, Passes
+from configtron.fingerprint.passive.headers import PlainSegments
+from configtron.fingerprint.passive.heads import Segments
+
+# Bytes of a buffer for it: some thousand frames, which stay in a core's own cache between the steps.
+BUFFER = 1 << 21
+LIBRARY = Path(__file__).with_name("libconfigtron_native.so")
+# `ABI` of native/src/lib.rs.
+ABI = 2
+# A record has at least so many bytes, a packet block too.
+RECORD, BLOCK = 16, 12
+# Why a walk stopped: `native/src/files.rs`.
+WHY = ("more", "broken", "block")
+
+
+class _Layout:
+    """Columns of these types side by side in one block of memory, a pointer to each in a table."""
+
+    def __init__(self, **types: DTypeLike) -> None:
+        self.types = [np.dtype(kind) for kind in types.values()]
+        sizes = np.cumsum([0, *(kind.itemsize for kind in self.types)])
+        self._starts, self.width = sizes[:-1], int(sizes[-1])
+
+    def made(self, count: int) -> tuple[Column, Column, list[int]]:
+        """Return (block, table, where in the block each column begins), with room for so many rows."""
+        room = count + -count % 8
+        block = np.empty(room * self.width, np.uint8)
+        starts = self._starts * room
+        return block, starts + _address(block), starts.tolist()
+
+    def columns(self, block: Column, starts: list[int], rows: Sequence[int]) -> list[Column]:
+        """Return the columns, each with so many rows."""
+        placed = zip(rows, self.types, starts, strict=True)
+        return [np.ndarray(many, kind, block, start) for many, kind, start in placed]  # type: ignore[call-overload, unused-ignore]
+
+
+_RECORDS = _Layout(start=np.int64, kept=np.int64, length=np.int64, at=np.int64)
+_BLOCKS = _Layout(begin=np.int64, kind=np.int64)
+_ROWS = _Layout(**{name: TYPES[name] for name in Rows._fields})
+# The columns of rows that copies are told by: `native/src/rows.rs`.
+COMPARED = ("side", "seq", "ack", "flags", "window", "length", "tsval", "tsecr", "ident", "check", "bits")
+_LISTS = _Layout(begin=np.int64, held=np.int64, size=np.int64, syns=np.int64, opens=np.int64, others=np.int64, keys=KEY)
+
+
+@lru_cache(maxsize=1)
+def library() -> ctypes.CDLL | None:
+    """Return the library; None where it was not built for this version, or is not wanted."""
+    if os.environ.get("CONFIGTRON_NATIVE") == "0":
+        return None
+    try:
+        found = ctypes.CDLL(str(LIBRARY))
+        if found.configtron_abi() != ABI:
+            return None
+        pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64
+        found.configtron_pcap.argtypes = pointer, size, size, number, number, pointer, size, pointer
+        found.configtron_pcapng.argtypes = pointer, size, size, number, pointer, size, pointer
+        found.configtron_decode.argtypes = pointer, size, *[pointer] * 5, size, number, pointer, pointer, pointer
+        found.configtron_order.argtypes = pointer, size, pointer
+        found.configtron_unwrapped.argtypes = pointer, pointer, pointer, size, pointer, size, pointer
+        found.configtron_equal.argtypes = pointer, size, pointer
+    except (OSError, AttributeError):
+        return None
+    return found
+
+
+def pcap_records(
+    data: bytearray, at: int, end: int, order: str, unit_ns: int
+) -> tuple[tuple[Column, Column, Column, Column], int, bool, int] | None:
+    """Return the columns of records (begin of the frame, bytes kept, bytes on the wire, ns), where the next one would
+    begin, whether that one is broken, and how many fractions are no part of a second."""
+    walked = _walked("configtron_pcap", data, at, end, order, RECORD, _RECORDS, unit_ns)
+    if walked is None:
+        return None
+    (start, kept, length, stamps), at, why, bad_times = walked
+    return (start, kept, length, stamps), at, why == "broken", bad_times
+
+
+def pcapng_blocks(data: bytearray, at: int, end: int, order: str) -> PacketWalk | None:
+    """Return packet blocks, up to a block of another kind."""
+    walked = _walked("configtron_pcapng", data, at, end, order, BLOCK, _BLOCKS)
+    return None if walked is None else PacketWalk(walked[0][0], walked[0][1], walked[1], walked[2])
+
+
+def _walked(
+    name: str, data: bytearray, at: int, end: int, order: str, least: int, layout: _Layout, *more: int
+) -> tuple[list[Column], int, str, int] | None:
+    called = library()
+    if called is None or not 0 <= at <= end <= len(data):
+        return None
+    room = (end - at) // least + 1
+    block, table, starts = layout.made(room)
+    found = np.zeros(4, np.int64)
+    begin = _address(np.frombuffer(data, np.uint8))
+    if getattr(called, name)(
+        begin, at, end, order == ">", *more, _address(table), len(block) // layout.width, _address(found)
+    ):
+        return None
+    rows, at, why, bad = found.tolist()
+    # Room is for the shortest records: what is kept is copied out of it.
+    return [column.copy() for column in layout.columns(block, starts, [rows] * len(starts))], at, WHY[why], bad
+
+
+def plain_segments(frames: Frames) -> PlainSegments | None:
+    """Return the rows of plain frames, and which frames are none."""
+    called, count = library(), len(frames.start)
+    if called is None:
+        return None
+    wanted = [np.ascontiguousarray(column, np.int64) for column in frames[1:6]]
+    block, table, starts = _ROWS.made(count)
+    lists, listed, places = _LISTS.made(count)
+    found = np.zeros(6, np.int64)
+    if called.configtron_decode(
+        _address(frames.data), frames.data.nbytes, *map(_address, wanted), count,
+        frames.first + (frames.file << FILE_SHIFT), _address(table), _address(listed), _address(found),
+    ):  # fmt: skip
+        return None
+    many, keys, syns, opens, others, longer = found.tolist()
+    sizes = (many, many, many, syns, opens, others, keys)
+    begin, held, size, syn_rows, open_rows, other_frames, pair_keys = _LISTS.columns(lists, places, sizes)
+    rows = Rows(*_ROWS.columns(block, starts, [many] * len(starts)))
+    return PlainSegments(
+        Segments(rows, begin, held, size, syn_rows, open_rows), pair_keys.tobytes(), other_frames, longer
+    )
+
+
+def passes() -> Passes | None:
+    """Return the passes over all rows; None without the library."""
+    called = library()
+    if called is None:
+        return None
+
+    def order(numbers: Column) -> Column:
+        numbers, into = np.ascontiguousarray(numbers, np.int32), np.empty(len(numbers), np.int64)
+        failed = called.configtron_order(_address(numbers), len(numbers), _address(into))
+        return PASSES.order(numbers) if failed else into
+
+    def equal(rows: Rows, of: Column) -> tuple[Column, Column]:
+        columns = [np.ascontiguousarray(of, np.int64)]
+        columns += [np.ascontiguousarray(getattr(rows, name), TYPES[name]) for name in COMPARED]
+        pair, found = [np.empty(len(of), np.int64) for _ in range(2)], np.zeros(1, np.int64)
+        table = np.array([*map(_address, (*columns, *pair))])
+        if called.configtron_equal(_address(table), len(of), _address(found)):
+            return PASSES.equal(rows, of)
+        return pair[0][: found[0]], pair[1][: found[0]]
+
+    def unwrapped(numbers: Column, of: Column, initial: Column, resets: Column) -> Column:
+        taken = zip((numbers, of, resets, initial), (np.uint32, np.int64, np.uint8, np.uint32), strict=True)
+        plain = [np.ascontiguousarray(column, kind) for column, kind in taken]
+        into = np.empty(len(numbers), np.int64)
+        first, *others, last = map(_address, (*plain, into))
+        failed = called.configtron_unwrapped(first, *others[:2], len(numbers), others[2], len(initial), last)
+        return PASSES.unwrapped(numbers, of, initial, resets) if failed else into
+
+    return Passes(order, equal, unwrapped)
+
+
+def _address(column: Column) -> int:
+    address: int = column.__array_interface__["data"][0]
+    return address

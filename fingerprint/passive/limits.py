@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: MIT
+"""Rows -> each connection's time, shared out by what limited it.
+
+Question   Why did this connection take so long: who or what was waited for, and for how long?
+Method     The rows are put into the order in which the main sender (of more bytes) saw them: what the other side sent
+           comes later by the round trip from here to that sender. Between two rows the connection waits for the next
+           data. What it waits for is read from the state at the sender (unacknowledged bytes, room in the window, who
+           spoke last, repeats not yet acknowledged) and from the data that ended the wait:
+             handshake        before the client's first segment behind the SYN-ACK
+             path-mtu         repeats of full segments, none of which arrived, while smaller ones did
+             timeout, tail-probe, fast-retransmit, loss   before a repeat of that cause, and until the other side
+                              acknowledges what was outstanding then (loss: the cause was not captured)
+             receive-window   no room for the next segment
+             server, client   nothing outstanding, and it is that side's turn
+             congestion       new data as soon as an ACK came, or full segments spaced within a round trip
+             sender           new data that no ACK released: the application, or its send buffer, had no more
+             round-trip       the last bytes, or a request, are on their way
+             end              all data is acknowledged, none follows
+Stop when  the connection's last row; so the shares add up to its duration in whole nanoseconds.
+Reads as   columns `limit_NAME_PART` over connections; they add up over the parts of a long connection.
+Fails as   `unknown` for what was never acknowledged, and while the smaller sender has data outstanding. Behind a loss,
+           a lost tail is not seen: its repeat looks like new data after a pause (`sender`, or `server`).
+Differs    from T-RAT, which guesses flights from one direction and calls one limit for a whole connection: flights blur
+           where segments are paced. From Siekkinen and others, whose thresholds of scores decide: here each wait has its
+           evidence. As in both, a window and the congestion window that stop at the same byte are not told apart: the
+           window is named. At a place other than the sender's, jitter of the path up to there blurs what released data.
+Source     Zhang, Breslau, Paxson, Shenker, On the Characteristics and Origins of Internet Flow Rates, SIGCOMM 2002
+           (T-RAT); Siekkinen, Urvoy-Keller, Biersack, En-Najjary, Root Cause Analysis for Long-Lived TCP Connections,
+           CoNEXT 2005
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from configtron.fingerprint.passive.columns import ABSENT, COUNTED, FRAME_MASK, SACKED, Column
+from configtron.fingerprint.passive.connections import NEVER, Connections, before, highest, leader, running
+from configtron.fingerprint.passive.first_flight import STAMP_BYTES
+from configtron.fingerprint.passive.retransmissions import CAUSES, PROBE_RTTS, TIMER_NS, Retransmissions, Sent
+from configtron.model.nouns import FIN, RST, SYN
+
+# What a connection waits for. `unknown`: the packets do not tell.
+LIMITS = ("handshake", "server", "client", "receive-window", "sender", "congestion", "timeout", "tail-probe",
+          "fast-retransmit", "loss", "path-mtu", "round-trip", "end", "unknown")  # fmt: skip
+(HANDSHAKE, SERVER, CLIENT, WINDOW, SENDER, CONGESTION, TIMEOUT, PROBE, FAST, LOSS, MTU, TRIP, END,
+ UNKNOWN) = range(len(LIMITS))  # fmt: skip
+# The limit of a repeat, by its cause.
+OF_CAUSE = np.array([{"rto": TIMEOUT, "tlp": PROBE, "fast": FAST}.get(cause, LOSS) for cause in CAUSES])
+# Columns of each limit: nanoseconds, how often, the first and last frame (file << 40 | number) of the evidence.
+PARTS = {"ns": "sum", "times": "sum", "first": "min", "last": "max"}
+# Waits of which a capture elsewhere than at the sender sees only a part; it is there if the round trip from here to the
+# sender is below this share of the whole one.
+LOSSES, NEAR_SHARE = frozenset(("timeout", "tail-probe", "fast-retransmit", "loss", "path-mtu")), 0.1
+# An ACK released what follows it within this share of a round trip, and this (ns) for the host.
+SOON_SHARE, SOON_NS = 8, 1_000_000
+# Full segments within this share of a round trip behind the one before are paced.
+PACED_SHARE = 4
+# The other side's rows are taken as somewhat earlier than the shortest round trip has them, for its jitter.
+EARLY_SHARE = 16
+# A smaller segment passes every path (RFC 791: 576 bytes with headers); sent more often than this, a full one is stuck.
+LEAST_FULL, STUCK_MOST = 512, 2
+# A congestion window grows while so many windows are delivered.
+LEVEL_FLIGHTS = 4
+# A jump of more packet numbers than this is no loss. A slow answer may have lost its first segment too: this many do
+# not explain its delay.
+LOST_MOST, ASKED_LOST = 1000, 2
+
+
+class Limit(NamedTuple):
+    """A share of a connection's time.
+
+    limit    one of `LIMITS`
+    ns       the time, in nanoseconds; of all limits together it is the connection's duration exactly
+    times    how many waits; of losses, how many repeats
+    grade    "B" two kinds of evidence, "C" one, "L" at least, "N" unknown
+    frames   the first and the last frame that ended such a wait
+    """
+
+    limit: str
+    ns: int
+    times: int
+    grade: str
+    frames: tuple[int, ...]
+
+
+def limits(numbers: Mapping[str, float | None]) -> tuple[Limit, ...]:
+    """Return the shares of a connection's time, the largest first, from its numbers (`ConnectionReport.numbers`).
+
+    Empty where it has no times, or no time passed.
+    """
+    if numbers["clock"]:
+        return ()
+    known = {name: value or 0 for name, value in numbers.items()}
+    sender, other = ("server", "client") if known["server_bytes"] >= known["client_bytes"] else ("client", "server")
+    twice = {
+        "handshake": max(known["syns"], known["synacks"]) > 1,
+        "receive-window": known[f"{other}_zero_windows"] > 0,
+        "path-mtu": known["frag_needed"] > 0,
+    }
+    near = 0 < known[f"rtt_{sender}"] < NEAR_SHARE * known["rtt"]
+    found = []
+    for name in LIMITS:
+        ns, times, *frames = (int(known[f"limit_{name}_{part}"]) for part in PARTS)
+        grade = "N" if name == "unknown" else "B" if twice.get(name) else "L" if name in LOSSES and not near else "C"
+        if ns:
+            shown = tuple(sorted({frame & FRAME_MASK for frame in frames if frame > 0}))
+            found.append(Limit(name, ns, times, grade, shown))
+    return tuple(sorted(found, key=lambda one: -one.ns))
+
+
+def largest(columns: Mapping[str, Column]) -> tuple[Column, Column]:
+    """Return the number in `LIMITS` of each connection's largest share, and its part of the duration (NaN: no time)."""
+    shares = np.stack([columns[f"limit_{name}_ns"] for name in LIMITS])
+    total = np.where(columns["clock"] > 0, 0, shares.sum(axis=0))
+    part: Column = np.divide(shares.max(axis=0), total, out=np.full(len(total), np.nan), where=total > 0)
+    return shares.argmax(axis=0), part
+
+
+def share_time(
+    found: Connections, sent: Sequence[Sent], again: Sequence[Retransmissions], scales: Sequence[Column],
+    columns: Mapping[str, Column],
+) -> dict[str, Column]:  # fmt: skip
+    """Return the columns of all limits. By side: what it sent, its repeats, the shift of its windows (-1: unknown)."""
+    rows, count = found.rows, found.total
+    main = columns["server_bytes"] >= columns["client_bytes"]
+    trips = [_shortest_trip(found, sent, number, columns) for number in (0, 1)]
+    late = np.where(main, trips[1], trips[0])
+    late -= late // EARLY_SHARE
+    by_main = found.server == main[found.of]
+    at = rows.at + np.where(by_main, 0, late[found.of])
+    order = np.lexsort((at, found.of)) if late.any() else np.arange(rows.size)
+    of, at, by_main = found.of[order], at[order], by_main[order]
+    cause = np.full(rows.size, -1)
+    alive = np.zeros(rows.size, bool)
+    for side, repeats in zip(sent, again, strict=True):
+        told = repeats.kind < len(CAUSES)
+        cause[repeats.row[told]] = repeats.kind[told]
+        alive[side.row[side.alive]] = True
+    cause, alive = cause[order], alive[order]
+    scale = np.where(main, scales[0], scales[1])
+    segment, offered = _segment_size(main, columns)
+    flow = _Flow(found, order, of, at, by_main, cause, alive, scale, segment, count)
+    code = flow.codes(
+        main, np.where(np.minimum(*trips) > 0, trips[0] + trips[1], 0), columns["sack"] == 1, offered * 31 // 32
+    )
+    if (stuck := flow.stuck(columns["frag_needed"] > 0)).any():
+        code[stuck] = MTU
+    opening, opened = flow.opening(main)
+    code[opening] = HANDSHAKE
+    counted = (rows.bits[order] & COUNTED) != 0
+    since = np.maximum(highest(of[counted], rows.at[order][counted], count, 0), rows.at[found.begin])
+    at = np.minimum(np.maximum(at, since[of]), columns["ended"][of])
+    took = at - before(at, of, 0)
+    took[found.begin] = at[found.begin] - since
+    # what ends the handshake is on its way to the sender: as the request behind it
+    travel = np.where(opened & ~by_main, np.minimum(took, late[of]), 0)
+    place = of * len(LIMITS) + code
+    shares = _sums(place, took - travel, count) + _sums(of * len(LIMITS) + TRIP, travel, count)
+    new = np.flatnonzero((took > travel) & ~counted)
+    starts = np.where((code >= TIMEOUT) & (code <= MTU), flow.cause >= 0, code != before(code, of, -1))
+    begins = new[starts[new]]
+    times = np.bincount(place[begins], minlength=count * len(LIMITS)).reshape(count, -1)
+    times = np.maximum(times, shares > 0)
+    frame = rows.frame[order][new]
+    first, last = (np.full(count * len(LIMITS), ABSENT, np.int64) for _ in range(2))
+    first[place[new][::-1]] = frame[::-1]
+    last[place[new]] = frame
+    parts = (shares, times, first.reshape(count, -1), last.reshape(count, -1))
+    return {
+        f"limit_{name}_{part}": values[:, number]
+        for number, name in enumerate(LIMITS)
+        for part, values in zip(PARTS, parts, strict=True)
+    }
+
+
+def _sums(place: Column, values: Column, count: int) -> Column:
+    """Return whole sums by connection and limit."""
+    found = np.zeros(count * len(LIMITS), np.int64)
+    np.add.at(found, place, values)
+    return found.reshape(count, -1)
+
+
+def _shortest_trip(found: Connections, sent: Sequence[Sent], number: int, columns: Mapping[str, Column]) -> Column:
+    """Return the shortest time (ns, 0: unknown) from here to side `number` and back: from fresh data of the other side
+    to the next row of this one, if that acknowledges it. A SYN that was repeated shows none."""
+    rows, other = found.rows, sent[1 - number]
+    place = np.arange(rows.size)
+    answer = np.minimum.accumulate(np.where(found.server == bool(number), place, rows.size)[::-1])[::-1]
+    fresh = other.full & ~other.old & (answer[other.row] < rows.size)
+    opens = (rows.flags[other.row] & SYN) != 0
+    fresh &= ~opens | ((columns["syns"] <= 1) & (columns["synacks"] <= 1))[other.of]
+    row, end, of = other.row[fresh], other.end[fresh], other.of[fresh]
+    then = answer[row]
+    answers = (found.of[then] == of) & (found.ack[then] >= end) & ((rows.flags[then] & RST) == 0)
+    shortest = np.full(count := found.total, np.iinfo(np.int64).max)
+    np.minimum.at(shortest, of[answers], (rows.at[then] - rows.at[row])[answers])
+    return np.where(shortest == np.iinfo(np.int64).max, 0, np.maximum(shortest, 0))[:count]
+
+
+def _segment_size(main: Column, columns: Mapping[str, Column]) -> tuple[Column, Column]:
+    """Return the payload (bytes) of the main sender's full segments, and that which the sides agreed on."""
+    offers = [np.where(columns[f"{side}_mss"] > 0, columns[f"{side}_mss"], 1 << 16) for side in ("client", "server")]
+    agreed = np.minimum(*offers) - STAMP_BYTES * np.maximum(columns["stamps"], 0)
+    largest = np.where(main, columns["server_largest"], columns["client_largest"])
+    return np.maximum(np.minimum(agreed, largest), 1), agreed
+
+
+class _Flow:
+    """The rows in the order of the main sender, and before each of them what that sender knew.
+
+    acked, flight, room  bytes acknowledged, outstanding, and left in the other side's window (-1: unknown scale)
+    next       the row (from this one on) with the next data of either side; `none` where there is none
+    """
+
+    def __init__(
+        self, found: Connections, order: Column, of: Column, at: Column, by_main: Column, cause: Column, alive: Column,
+        scale: Column, segment: Column, count: int,
+    ) -> None:  # fmt: skip
+        rows = found.rows
+        self.found, self.of, self.at, self.by_main, self.cause = found, of, at, by_main, cause
+        self.flags, self.length, self.seq = rows.flags[order], rows.length[order].astype(np.int64), found.seq[order]
+        self.sacked = (rows.bits[order] & SACKED) != 0
+        self.segment = segment[of]
+        ack, size = found.ack[order], len(of)
+        counts = (self.flags & RST) == 0
+        self.end = self.seq + self.length + ((self.flags & (SYN | FIN)) != 0)
+        told = counts & (ack > NEVER)
+        window = rows.window[order].astype(np.int64) << np.where((self.flags & SYN) != 0, 0, np.maximum(scale, 0)[of])
+        self.tops = [_upto(self.end, counts & side, of) for side in (by_main, ~by_main)]
+        self.acks = [_upto(ack, told & side, of) for side in (~by_main, by_main)]
+        edge = _upto(ack + window, told & ~by_main, of)
+        self.acked, top, edge = (before(column, of, 0) for column in (self.acks[0], self.tops[0], edge))
+        self.flight = top - self.acked
+        self.other_flight = before(self.tops[1] - self.acks[1], of, 0)
+        self.room = np.where(scale[of] >= 0, edge - top, np.iinfo(np.int64).max)
+        self.data = counts & (self.length > 0) & ~alive
+        place = np.arange(size)
+        last = np.where(self.data | (cause >= 0), place, size)
+        self.next = np.minimum.accumulate(last[::-1])[::-1]
+        self.none = self.next >= size
+        self.next = np.minimum(self.next, size - 1)
+        self.none |= of[self.next] != of
+        self.spoke = _last(self.data, of)
+        self.closed = _last((self.flags & (FIN | RST)) != 0, of) >= 0
+        self.wrote = _last(self.data & by_main, of)
+        self.heard = _last(told & ~by_main, of)
+        self.lost = self._lost(rows.ident[order].astype(np.int64), count)
+        self.repeated = _last((cause >= 0) & by_main, of)
+        self.recover = before(_upto(self.tops[0], (cause >= 0) & by_main, of), of, 0)
+        self.final = np.zeros(count, np.int64)
+        self.final[of[self.data & by_main]] = np.flatnonzero(self.data & by_main)
+        self.sides = [np.bincount(of[side], minlength=count) for side in (by_main & counts, told & ~by_main)]
+
+    def _lost(self, ident: Column, count: int) -> Column:
+        """Return how many packets of the main sender are missing before each of its rows, by the numbers (IPv4) that
+        its host counts up; 0 where it does not."""
+        of = self.of
+        previous = _last(self.by_main, of)
+        step = np.where(self.by_main & (previous >= 0), (ident - ident[previous]) & 0xFFFF, 0)
+        frames = -(-np.where(previous >= 0, self.length[previous], 0) // self.segment)
+        gap = step - np.maximum(frames, 1)
+        counts = np.bincount(of[gap == 0], minlength=count) * 2 > np.bincount(of[step > 0], minlength=count)
+        found: Column = np.where(counts[of] & (gap > 0) & (gap < LOST_MOST), gap, 0)
+        return found
+
+    def _level(self) -> Column:
+        """Return whether what is outstanding grows no more while several times as much is delivered, though nothing was
+        lost: so a send buffer bounds it; a congestion window would grow."""
+        of = self.of
+        most = running(np.where(self.by_main, self.tops[0] - self.acks[0], 0), of)
+        grew = most > before(most, of, 0)
+        since = np.maximum(_last(grew, of), 0)
+        place = np.where(grew, np.arange(len(of)), len(of))
+        until = np.minimum.accumulate(place[::-1])[::-1]
+        until = np.where(until < len(of), until, len(of) - 1)
+        until = np.where(of[until] == of, until, self.final[of])
+        delivered = self.acks[0][until] - self.acks[0][since]
+        found: Column = (delivered > LEVEL_FLIGHTS * most) & (self.recover <= 0)
+        return found[self.next]
+
+    def codes(self, main: Column, rtt: Column, sack: Column, cut: Column) -> Column:
+        """Return what the connection waited for before each row: one of `LIMITS`, by number.
+
+        By connection: the round trip (ns, 0: unknown), whether SACK is agreed, below which size segments were cut.
+        """
+        of, at, then = self.of, self.at, self.next
+        rtt, wrote = rtt[of], np.maximum(self.wrote, 0)
+        turn = [np.where(main[of] == side, SERVER, CLIENT) for side in (True, False)]
+        idle = self.flight <= 0
+        asked = (self.spoke < 0) | ~self.by_main[self.spoke]
+        short = (self.wrote >= 0) & (self.length[wrote] % self.segment != 0)
+        heard = np.where(self.heard[then] >= 0, at[then] - at[self.heard[then]], at[then])
+        released = (heard <= rtt // SOON_SHARE + SOON_NS) & ~self._level()
+        paced = ~idle & (at[then] - at[self.wrote[then]] <= rtt // PACED_SHARE + SOON_NS)
+        code = np.where(idle & asked, turn[0], np.where(~short & (released | paced), CONGESTION, SENDER))
+        # what was lost before it came here is missing among the numbers of the sender's packets
+        lost, silence = self.lost[then], at[then] - at[np.maximum(self.spoke[then], 0)]
+        timer = (lost > np.where(idle & asked, ASKED_LOST, 0)) & (
+            silence >= np.where(rtt > 0, PROBE_RTTS * rtt, TIMER_NS)
+        )
+        probe = sack[of] & ((lost == 1) | (self.seq[then] > self.acked + self.flight))
+        smaller = self.segment < cut[of]
+        code = np.where(timer, np.where(probe, PROBE, np.where(smaller & (self.wrote < 0), MTU, TIMEOUT)), code)
+        need = np.minimum(self.length[then], self.segment)
+        code[self.room < need] = WINDOW
+        other = ~self.by_main[then]
+        theirs = np.where(self.flight > 0, TRIP, np.where(~asked | (self.other_flight <= 0), turn[1], UNKNOWN))
+        theirs[self.room <= 0] = WINDOW
+        code[other] = theirs[other]
+        rest = self.none
+        final = self.acks[0][self.found.end - 1][of] >= self.tops[0][self.found.end - 1][of]
+        # a client that asked and has not closed still waits for the answer
+        spoke = np.maximum(self.spoke, 0)
+        waits = (self.spoke >= 0) & (self.by_main[spoke] != main[of]) & ~self.closed
+        code[rest] = np.where(idle, np.where(waits, SERVER, END), np.where(final, TRIP, UNKNOWN))[rest]
+        # a probe of the tail while the window is full is no loss
+        full = self.room < self.segment
+        again = ~rest & (self.cause[then] >= 0) & ((self.room > 0) | (self.length[then] > 1))
+        repairing = self.acked < self.recover
+        for waits, cause in ((again, self.cause[then]), (repairing, self.cause[self.repeated])):
+            limit = OF_CAUSE[cause]
+            code = np.where(waits, np.where(full & (limit == PROBE), WINDOW, limit), code)
+        code[(np.minimum(*self.sides) == 0)[of]] = UNKNOWN
+        return code
+
+    def opening(self, main: Column) -> tuple[Column, Column]:
+        """Return whether each row stands in the handshake, and whether it is the client's segment that ends it."""
+        client = (self.by_main != main[self.of]) & ((self.flags & SYN) == 0)
+        total = np.cumsum(client)
+        early = total - client - (total - client)[self.found.begin][self.of] == 0
+        early &= self.found.opened.any(axis=1)[self.of]
+        return early, early & client
+
+    def stuck(self, told: Column) -> Column:
+        """Return whether full segments were lost again and again before each row, while smaller ones passed; or once,
+        where a router told the sender so (by connection)."""
+        of, count = self.of, self.found.total
+        full = self.by_main & self.data & (self.length >= self.segment) & (self.segment >= LEAST_FULL)
+        first = leader(of, np.flatnonzero(full & (self.acks[0] <= self.seq)), count)
+        some = np.maximum(first, 0)
+        start = np.where(first >= 0, self.seq[some], -1)[of]
+        later = np.arange(len(of)) > some[of]
+        sends = np.bincount(of[full & (self.seq == start)], minlength=count)
+        small = self.by_main & self.data & later & (self.seq <= start) & (self.end > start) & ~full
+        cut = leader(of, np.flatnonzero(small), count)
+        until = np.where(cut >= 0, cut, self.found.end - 1)
+        passes = np.bincount(of[later & ~self.by_main & self.sacked], minlength=count) > 0
+        passes |= (cut >= 0) & (self.acks[0][self.found.end - 1] > start[self.found.begin])
+        # the other side goes on, and hears the answers to that
+        heard = np.bincount(of[later & ~self.by_main & (self.end > before(self.tops[1], of, 0))], minlength=count) > 0
+        deaf = np.bincount(of[later & ~self.by_main & (self.cause >= 0)], minlength=count) > 0
+        passes |= heard & ~deaf
+        hole = (
+            (first >= 0) & (told | ((sends > STUCK_MOST) & passes)) & (self.acks[0][until] <= start[self.found.begin])
+        )
+        repair = self.acked < np.minimum(self.tops[0][until][of], self.recover)
+        found: Column = hole[of] & later & ((self.acked <= start) | repair)
+        return found
+
+
+def _upto(values: Column, some: Column, of: Column) -> Column:
+    """Return the largest of some rows' values so far within each connection, at least 0."""
+    return running(np.where(some, np.maximum(values, 0), 0), of)
+
+
+def _last(some: Column, of: Column) -> Column:
+    """Return the last of some rows before each row in its connection; -1 if there is none."""
+    found = before(np.maximum.accumulate(np.where(some, np.arange(len(of)), -1)), of, -1)
+    return np.where((found >= 0) & (of[found] == of), found, -1)

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT
+//! Frames -> rows, for the plain ones: IPv4 or IPv6 with a whole TCP segment behind a link header and tags.
+//!
+//! The meaning is that of `fingerprint/passive/headers.py`. A frame that is anything else (a tunnel, a fragment, another
+//! protocol, an extension header, cut or malformed) goes back by its number, and Python reads it.
+#![forbid(unsafe_code)]
+
+use crate::bytes::{u128_be, u16_be, u32_be};
+use crate::options;
+use std::collections::HashMap;
+
+// Bits of `Rows.bits`, and ABSENT: fingerprint/passive/columns.py.
+const CUT: u8 = 4;
+const DF: u8 = 8;
+const TCP: u8 = 6;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+// Bytes of a pair's key: `KEY` of fingerprint/passive/columns.py.
+pub const KEY_BYTES: usize = 40;
+// Keys of the latest segments, by a hash of their ends; a power of two.
+const RECENT: usize = 1 << 12;
+const TAGS_MOST: usize = 8;
+
+/// Frames of a buffer, as `Frames` of fingerprint/passive/columns.py has them.
+pub struct Frames<'a> {
+    pub data: &'a [u8],
+    pub start: &'a [i64],
+    pub kept: &'a [i64],
+    pub length: &'a [i64],
+    pub at: &'a [i64],
+    pub link: &'a [i64],
+    /// Number of the first frame, with its file's number.
+    pub first: i64,
+}
+
+/// Columns as `Rows` has them.
+pub struct Rows<'a> {
+    pub at: &'a mut [i64],
+    pub frame: &'a mut [i64],
+    pub pair: &'a mut [i32],
+    pub side: &'a mut [u8],
+    pub seq: &'a mut [u32],
+    pub ack: &'a mut [u32],
+    pub flags: &'a mut [u16],
+    pub window: &'a mut [u16],
+    pub length: &'a mut [i32],
+    pub tsval: &'a mut [u32],
+    pub tsecr: &'a mut [u32],
+    pub mss: &'a mut [i32],
+    pub wscale: &'a mut [i16],
+    pub ttl: &'a mut [u8],
+    pub tos: &'a mut [u8],
+    pub ident: &'a mut [u16],
+    pub bits: &'a mut [u8],
+    pub check: &'a mut [u16],
+}
+
+/// What stands beside the rows; each as long as there are frames.
+pub struct Lists<'a> {
+    /// Of each row: where its payload begins, how much of that was captured, bytes of the TCP header.
+    pub begin: &'a mut [i64],
+    pub held: &'a mut [i64],
+    pub size: &'a mut [i64],
+    /// Rows of SYNs, and rows whose payload may open a stream.
+    pub syns: &'a mut [i64],
+    pub opens: &'a mut [i64],
+    /// Frames that Python has to read.
+    pub others: &'a mut [i64],
+    /// Keys of the buffer's pairs, in the order of their first segments.
+    pub keys: &'a mut [u8],
+}
+
+/// How many there are of each; `longer`: rows whose packet claims more than the frame held.
+#[derive(Default)]
+pub struct Counts {
+    pub rows: usize,
+    pub pairs: usize,
+    pub syns: usize,
+    pub opens: usize,
+    pub others: usize,
+    pub longer: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+struct Key {
+    version: u8,
+    low: (u128, u16),
+    high: (u128, u16),
+}
+
+impl Key {
+    fn write(&self, into: &mut [u8]) {
+        into[0..2].copy_from_slice(&u16::from(self.version).to_ne_bytes());
+        into[2..4].copy_from_slice(&self.low.1.to_le_bytes());
+        into[4..6].copy_from_slice(&self.high.1.to_le_bytes());
+        into[6..8].fill(0);
+        into[8..24].copy_from_slice(&self.low.0.to_be_bytes());
+        into[24..40].copy_from_slice(&self.high.0.to_be_bytes());
+    }
+
+    fn slot(&self) -> usize {
+        let ports = u64::from(self.low.1) << 16 | u64::from(self.high.1);
+        let mixed = (self.low.0 as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            ^ (self.high.0 as u64).wrapping_mul(0xC2B2_AE3D_27D4_EB4F)
+            ^ ports.wrapping_mul(0x1656_67B1_9E37_79F9);
+        (mixed >> 40) as usize % RECENT
+    }
+}
+
+/// Numbers for pairs of ends: the latest are found at once; a crafted capture cannot make the others slow.
+struct Numbers {
+    recent: Vec<(Key, i32)>,
+    known: HashMap<Key, i32>,
+}
+
+impl Numbers {
+    fn of(&mut self, key: &Key, keys: &mut [u8]) -> i32 {
+        let slot = &mut self.recent[key.slot()];
+        if slot.0 == *key {
+            return slot.1;
+        }
+        let next = self.known.len();
+        let number = *self.known.entry(*key).or_insert_with(|| {
+            key.write(&mut keys[next * KEY_BYTES..(next + 1) * KEY_BYTES]);
+            next as i32
+        });
+        *slot = (*key, number);
+        number
+    }
+}
+
+/// What an IP header says: where in the frame TCP begins and the packet ends.
+struct Packet {
+    tcp_at: usize,
+    end: i64,
+    longer: bool,
+    ttl: u8,
+    tos: u8,
+    ident: u16,
+    df: bool,
+    version: u8,
+    source: u128,
+    destination: u128,
+}
+
+/// Fill in the rows of plain frames.
+pub fn decode(frames: &Frames, rows: &mut Rows, lists: &mut Lists) -> Counts {
+    let mut found = Counts::default();
+    let mut numbers = Numbers { recent: vec![(Key::default(), 0); RECENT], known: HashMap::new() };
+    for number in 0..frames.start.len() {
+        if segment(frames, number, rows, lists, &mut found, &mut numbers).is_none() {
+            lists.others[found.others] = number as i64;
+            found.others += 1;
+        }
+    }
+    found.pairs = numbers.known.len();
+    found
+}
+
+/// Fill in the row of one frame; `None`: it is not plain.
+fn segment(
+    frames: &Frames,
+    number: usize,
+    rows: &mut Rows,
+    lists: &mut Lists,
+    found: &mut Counts,
+    numbers: &mut Numbers,
+) -> Option<()> {
+    let start = usize::try_from(frames.start[number]).ok()?;
+    let kept = usize::try_from(frames.kept[number]).ok()?;
+    let frame = frames.data.get(start..start.checked_add(kept)?)?;
+    let at = network_at(frame, frames.link[number])?;
+    let packet = packet(frame, at, frames.length[number])?;
+    let header = frame.get(packet.tcp_at..).filter(|rest| rest.len() >= 20)?;
+    let size = usize::from(header[12] >> 4) * 4;
+    let length = packet.end - packet.tcp_at as i64 - size as i64;
+    if size < 20 || length < 0 {
+        return None;
+    }
+    let row = found.rows;
+    let whole = header.len() >= size;
+    let flags = header[13];
+    let read = options::read(if whole { &header[20..size] } else { &[] }, u32_be(header, 8));
+    let ends = (packet.source, u16_be(header, 0)) > (packet.destination, u16_be(header, 2));
+    let (from, to) = ((packet.source, u16_be(header, 0)), (packet.destination, u16_be(header, 2)));
+    let (low, high) = if ends { (to, from) } else { (from, to) };
+    rows.at[row] = frames.at[number];
+    rows.frame[row] = frames.first + number as i64;
+    rows.pair[row] = numbers.of(&Key { version: packet.version, low, high }, lists.keys);
+    rows.side[row] = u8::from(ends);
+    rows.seq[row] = u32_be(header, 4);
+    rows.ack[row] = u32_be(header, 8);
+    rows.flags[row] = u16::from(flags) | u16::from(header[12] & 15) << 8;
+    rows.window[row] = u16_be(header, 14);
+    rows.length[row] = length as i32;
+    rows.tsval[row] = read.tsval;
+    rows.tsecr[row] = read.tsecr;
+    rows.mss[row] = read.mss;
+    rows.wscale[row] = read.wscale;
+    rows.ttl[row] = packet.ttl;
+    rows.tos[row] = packet.tos;
+    rows.ident[row] = packet.ident;
+    rows.bits[row] = read.bits | if whole { 0 } else { CUT } | if packet.df { DF } else { 0 };
+    rows.check[row] = u16_be(header, 16) ^ read.blocks;
+    let begin = start + packet.tcp_at + size;
+    let held = if flags & RST == 0 { i64::from(length as i32).min(header.len() as i64 - size as i64) } else { 0 };
+    lists.begin[row] = begin as i64;
+    lists.held[row] = held;
+    lists.size[row] = size as i64;
+    if flags & SYN != 0 {
+        lists.syns[found.syns] = row as i64;
+        found.syns += 1;
+    }
+    if held >= 4 && opens(&frames.data[begin..]) {
+        lists.opens[found.opens] = row as i64;
+        found.opens += 1;
+    }
+    found.longer += usize::from(packet.longer);
+    found.rows += 1;
+    Some(())
+}
+
+/// Where the IP packet of a frame begins: `network_at` of fingerprint/passive/link.py.
+fn network_at(frame: &[u8], link: i64) -> Option<usize> {
+    let (field, mut at) = match link {
+        1 => (12, 14),
+        113 => (14, 16),
+        276 => (0, 20),
+        0 | 108 => return Some(4),
+        101 | 12 | 14 | 228 | 229 => return Some(0),
+        109 => return Some(12),
+        226 => return Some(24),
+        _ => return None,
+    };
+    if frame.len() < at {
+        return None;
+    }
+    let mut kind = u16_be(frame, field);
+    for _ in 0..TAGS_MOST {
+        at += match kind {
+            0x0800 | 0x86DD => break,
+            0x8100 | 0x88A8 | 0x9100 | 0x9200 => 4,
+            0x8926 => 6,
+            0x8909 | 0x893F => 8,
+            _ => return None,
+        };
+        if frame.len() < at {
+            return None;
+        }
+        kind = u16_be(frame, at - 2);
+    }
+    Some(at).filter(|_| kind == 0x0800 || kind == 0x86DD)
+}
+
+/// Read an IP header that TCP follows at once.
+fn packet(frame: &[u8], at: usize, length: i64) -> Option<Packet> {
+    let ip = frame.get(at..)?;
+    let on_wire = length.checked_sub(at as i64)?;
+    match ip.first()? >> 4 {
+        4 if ip.len() >= 20 => {
+            let (place, total) = (usize::from(ip[0] & 15) * 4, i64::from(u16_be(ip, 2)));
+            let (end, fragment) = (if total == 0 { on_wire } else { total }, u16_be(ip, 6));
+            if ip[9] != TCP || fragment & 0x3FFF != 0 || place < 20 || end < place as i64 {
+                return None;
+            }
+            Some(Packet {
+                tcp_at: at + place,
+                end: at as i64 + end,
+                longer: end > on_wire,
+                ttl: ip[8],
+                tos: ip[1],
+                ident: u16_be(ip, 4),
+                df: fragment & 0x4000 != 0,
+                version: 4,
+                source: u128::from(u32_be(ip, 12)),
+                destination: u128::from(u32_be(ip, 16)),
+            })
+        }
+        6 if ip.len() >= 40 => {
+            let payload = i64::from(u16_be(ip, 4));
+            let end = if payload == 0 { on_wire } else { payload + 40 };
+            if ip[6] != TCP || end < 40 {
+                return None;
+            }
+            Some(Packet {
+                tcp_at: at + 40,
+                end: at as i64 + end,
+                longer: end > on_wire,
+                ttl: ip[7],
+                tos: (u32_be(ip, 0) >> 20) as u8,
+                ident: 0,
+                df: false,
+                version: 6,
+                source: u128_be(ip, 8),
+                destination: u128_be(ip, 24),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Whether a payload opens a stream that is kept: `_opens` of fingerprint/passive/heads.py. The buffer goes on behind
+/// each payload, and bytes there count as they do in Python.
+fn opens(data: &[u8]) -> bool {
+    let byte = |at: usize| data.get(at).copied().unwrap_or(0);
+    match byte(0) {
+        0 => byte(1) == 0 && byte(3) == 4 && byte(4) == 0,
+        0x15 | 0x16 => {
+            let word = u32::from_be_bytes([byte(0), byte(1), byte(2), byte(3)]);
+            match word >> 8 & 0xFF_FFFC {
+                0x16_0300 => true,
+                0x15_0300 => word & 0xFF == 0 && byte(4) == 2 && byte(5) == 1,
+                _ => false,
+            }
+        }
+        b'G' | b'H' | b'P' | b'O' => {
+            let words: [&[u8]; 7] = [b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI", b"HTTP", b"PRI "];
+            words.iter().any(|word| data.starts_with(word))
+        }
+        _ => false,
+    }
+}
