@@ -63,11 +63,15 @@ def pcap(
     )  # fmt: skip
     wanted = reading.batches(None if servers or connection else knobs_in(form))
     found = choice.of(wanted, reading.files, reading.counts)
+    text = ""
+    if form == "html":
+        from configtron.report.page.capture import page
+
+        # Before the file is opened: an error must not leave half a page.
+        text = page(list(found), reading.files, reading.counts, reading.warnings())
     with opened(output_file) as out:
         if form == "html":
-            from configtron.report.page.capture import page
-
-            out.write(page(list(found), reading.files, reading.counts, reading.warnings()))
+            out.write(text)
         elif servers:
             write_servers(chain.from_iterable(found), form, out, color=settings().color)
         else:

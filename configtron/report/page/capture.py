@@ -26,6 +26,7 @@ from configtron.report.connections import counted
 from configtron.report.page.charts import BAR_HEIGHT, BarPart, legend, split
 from configtron.report.page.course import drawn, lasting
 from configtron.report.page.markup import add, document, el, scrolled, short, stretched
+from configtron.report.slow_because import slow_because
 from configtron.report.tables import shown
 
 SCRIPT = Path(__file__).with_name("list.js")
@@ -34,8 +35,8 @@ MOST_LISTED, WORST, LARGEST = 1000, 30, 10
 # Pictures that are open at first.
 OPEN = 3
 HEADS = ("frame", "client", "server", "name", "start [s]", "lasted [s]", "up [kB]", "down [kB]", "sent again up",
-         "sent again down", "zero windows", "rtt [ms]", "slow by", "end")  # fmt: skip
-KINDS = {head: None if head in ("client", "server", "name", "slow by", "end") else "num" for head in HEADS}
+         "sent again down", "zero windows", "rtt [ms]", "slow because", "end")  # fmt: skip
+KINDS = {head: None if head in ("client", "server", "name", "slow because", "end") else "num" for head in HEADS}
 # Limits by colour: alike ones share one, and their words stand beside.
 FAMILIES = {"path": ("handshake", "round-trip"), "server": ("server", "sender"), "client": ("client", "receive-window"),
             "congestion": ("congestion",), "loss": ("timeout", "tail-probe", "fast-retransmit", "loss", "path-mtu"),
@@ -142,7 +143,7 @@ def _cells(row: ConnectionReport, start_ns: int) -> Iterator[str]:
         yield f"{total} ({rto}/{tlp}/{fast}/{sum(others)})" if total else ""
     yield str(int(sum(numbers[f"{side}_zero_windows"] or 0 for side in SIDES)) or "")
     yield f"{numbers['rtt'] * 1e3:.4g}" if numbers["rtt"] else ""
-    yield next((f"{one.limit} {100 * one.ns / sum(o.ns for o in row.limits):.0f} %" for one in row.limits), "")
+    yield slow_because(numbers)
     yield row.ending
 
 
@@ -175,7 +176,7 @@ def _picture(row: ConnectionReport, frame: str, side: int, picture: Element | No
         spans = (f"{one.limit} {100 * one.ns / total:.1f} % ({lasting(one.ns / 1e9)}, {one.times} ×, {one.grade},"
                  f" frames {'–'.join(str(frame & FRAME_MASK) for frame in one.frames)})"
                  for one in row.limits if one.ns >= total / 1000)  # fmt: skip
-        words = f"It waited for: {'; '.join(spans)}."
+        words = f"Slow because: {slow_because(row.numbers)}. It waited for {'; '.join(spans)}."
         yield el("div", legend(names), split(stretched(BAR_HEIGHT, words), "ns", parts, 0, 0.0, 100.0))
         yield el("p", words)
     if picture is None:

@@ -178,7 +178,7 @@ def test_a_clock_that_steps_or_stands_claims_no_time(
     assert [name is None for name in known] == [bool(clock)] * 3 and one.clock == clock
     assert gathering.counts["clock-step"] == (clock == "clock-step")
     icw = verdicts(one)["icw"]
-    assert icw.reason == clock if clock else icw.grade == "L"
+    assert icw.reason == clock if clock else icw.value == 10
 
 
 def test_files_are_one_capture_by_their_times(tmp_path: Path) -> None:
