@@ -20,6 +20,7 @@ from configtron.fingerprint.passive.columns import FRAME_MASK, Column, Endpoint
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports, address
 from configtron.fingerprint.passive.summary import SIDES, scales_of
 from configtron.report.campaign_cost import size
+from configtron.report.connection_choice import REPEATS, summed, trouble, volume
 from configtron.report.connection_rows import tls_names
 from configtron.report.connections import counted
 from configtron.report.page.charts import BAR_HEIGHT, BarPart, legend, split
@@ -33,7 +34,6 @@ SCRIPT = Path(__file__).with_name("list.js")
 MOST_LISTED, WORST, LARGEST = 1000, 30, 10
 # Pictures that are open at first.
 OPEN = 3
-REPEATS = ("rto", "tlp", "fast", "unneeded", "other")
 HEADS = ("frame", "client", "server", "name", "start [s]", "lasted [s]", "up [kB]", "down [kB]", "sent again up",
          "sent again down", "zero windows", "rtt [ms]", "slow because", "end")  # fmt: skip
 KINDS = {head: None if head in ("client", "server", "name", "slow because", "end") else "num" for head in HEADS}
@@ -93,19 +93,7 @@ def page(
 
 def worst_first(reports: ConnectionReports) -> Column:
     """Return the places of the connections: those with most trouble first, then the largest."""
-    trouble = summed(reports, *REPEATS) + 9 * summed(reports, "rto") + 10 * summed(reports, "zero_windows")
-    trouble = trouble + (summed(reports, "resets") > 0) * (volume(reports) > 0)
-    return np.lexsort((reports.columns["frame"], -volume(reports), -trouble))
-
-
-def volume(reports: ConnectionReports) -> Column:
-    """Return the bytes that both sides sent, without repeats."""
-    return summed(reports, "bytes")
-
-
-def summed(reports: ConnectionReports, *names: str) -> Column:
-    """Return the sum of these columns of both sides; what is unknown counts as nothing."""
-    return sum((np.maximum(reports.columns[f"{side}_{name}"], 0) for side in SIDES for name in names), np.int64(0))
+    return np.lexsort((reports.columns["frame"], -volume(reports), -trouble(reports)))
 
 
 def _tiles(reports: ConnectionReports) -> Element:
