@@ -67,7 +67,7 @@ def write_csv(batches: Iterable[ConnectionReports], files: list[str], out: TextI
         out.write(",".join(columns()) + "\n")
     count = 0
     for reports in batches:
-        for rows, texts in texts_by_kind(reports, reports.kinds, _tls_and_verdict_text):
+        for rows, texts in texts_by_kind(reports, reports.read, _tls_and_verdict_text):
             out.write("\n".join(joined(",", (*_cells(reports, rows, files), texts), len(texts))) + "\n")
             count += len(texts)
     return count
@@ -116,20 +116,22 @@ def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterato
 
 
 def texts_by_kind(
-    reports: ConnectionReports, kinds: Column, text: Callable[[Sequence[Observation], Hellos], T]
+    reports: ConnectionReports,
+    read: Callable[[int], tuple[Sequence[Observation], Hellos]],
+    text: Callable[[Sequence[Observation], Hellos], T],
 ) -> Iterator[tuple[slice, list[T]]]:
     """Yield some rows at a time, and of each what its observations and hellos are formatted as, once for each kind.
 
-    kinds: a number for each connection, the same for those that have the same texts; text: formats them. If a
-    connection cannot be read, yield those before it, then raise.
+    read: those of the connection in a row; text: formats them. If a connection cannot be read, yield those before it,
+    then raise.
     """
-    numbers, of_kind = kinds.tolist(), dict[int, T]()
+    numbers, of_kind = reports.kinds.tolist(), dict[int, T]()
     for begin in range(0, len(reports), ROWS_AT_ONCE):
         found: list[T] = []
         try:
             for row, kind in enumerate(numbers[begin : begin + ROWS_AT_ONCE], begin):
                 if kind not in of_kind:
-                    of_kind[kind] = text(*reports.read(row))
+                    of_kind[kind] = text(*read(row))
                 found.append(of_kind[kind])
         except BaseException:
             if found:

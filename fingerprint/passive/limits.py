@@ -123,7 +123,9 @@ def share_time(
     scale = np.where(main, scales[0], scales[1])
     segment, offered = _segment_size(main, columns)
     flow = _Flow(found, order, of, at, by_main, cause, alive, scale, segment, count)
-    code = flow.codes(main, np.where(np.minimum(*trips) > 0, trips[0] + trips[1], 0), columns["sack"] == 1, offered * 31 // 32)
+    code = flow.codes(
+        main, np.where(np.minimum(*trips) > 0, trips[0] + trips[1], 0), columns["sack"] == 1, offered * 31 // 32
+    )
     if (stuck := flow.stuck(columns["frag_needed"] > 0)).any():
         code[stuck] = MTU
     opening, opened = flow.opening(main)
@@ -274,9 +276,11 @@ class _Flow:
         code = np.where(idle & asked, turn[0], np.where(~short & (released | paced), CONGESTION, SENDER))
         # what was lost before it came here is missing among the numbers of the sender's packets
         lost, silence = self.lost[then], at[then] - at[np.maximum(self.spoke[then], 0)]
-        timer = (lost > np.where(idle & asked, ASKED_LOST, 0)) & (silence >= np.where(rtt > 0, PROBE_RTTS * rtt, TIMER_NS))
+        timer = (lost > np.where(idle & asked, ASKED_LOST, 0)) & (
+            silence >= np.where(rtt > 0, PROBE_RTTS * rtt, TIMER_NS)
+        )
         probe = sack[of] & ((lost == 1) | (self.seq[then] > self.acked + self.flight))
-        smaller = (self.segment < cut[of])
+        smaller = self.segment < cut[of]
         code = np.where(timer, np.where(probe, PROBE, np.where(smaller & (self.wrote < 0), MTU, TIMEOUT)), code)
         need = np.minimum(self.length[then], self.segment)
         code[self.room < need] = WINDOW
@@ -324,7 +328,9 @@ class _Flow:
         heard = np.bincount(of[later & ~self.by_main & (self.end > before(self.tops[1], of, 0))], minlength=count) > 0
         deaf = np.bincount(of[later & ~self.by_main & (self.cause >= 0)], minlength=count) > 0
         passes |= heard & ~deaf
-        hole = (first >= 0) & (told | ((sends > STUCK_MOST) & passes)) & (self.acks[0][until] <= start[self.found.begin])
+        hole = (
+            (first >= 0) & (told | ((sends > STUCK_MOST) & passes)) & (self.acks[0][until] <= start[self.found.begin])
+        )
         repair = self.acked < np.minimum(self.tops[0][until][of], self.recover)
         found: Column = hole[of] & later & ((self.acked <= start) | repair)
         return found
