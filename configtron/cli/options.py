@@ -51,10 +51,28 @@ def format_option(*forms: str, text: str = "Form of the answer.") -> Decorator:
 output_option = click.option("-o", "--output-file", default="-", type=NamedPath(dir_okay=False),
                              help="Write here; - is stdout.")  # fmt: skip
 form_options = with_options(format_option(), output_option)
+# The same where a page is a form: -f is None if it was not typed.
+page_options = with_options(
+    click.option(
+        "-f",
+        "--format",
+        "form",
+        type=click.Choice((*FORMATS, "html")),
+        help="Form of the answer.  [default: html if the output file is *.html, else table]",
+    ),  # fmt: skip
+    output_option,
+)
 span_option = click.option("--for", "span_s", type=SPAN, metavar="SECONDS",
                            help="Stop after this time.  [default: at Ctrl-C]")  # fmt: skip
+filter_option = click.option("--filter", "expression", default="", metavar="EXPRESSION",
+                             help="Only these packets, in tcpdump's words: 'port 443'.")  # fmt: skip
 seed_option = click.option("--seed", type=click.IntRange(0), default=1, show_default=True,
                            help="Seed of all random numbers.")  # fmt: skip
+
+
+def form_of(form: str | None, output_file: str) -> str:
+    """Return the form of an answer, by -f or else by the name of its file."""
+    return form or ("html" if output_file.lower().endswith(".html") else "table")
 
 
 def places_option(text: str, name: str = "places") -> Decorator:

@@ -22,6 +22,8 @@ from configtron.fingerprint.passive.connection_report import (
     none_if_nan,
     numbers_of,
 )
+from configtron.fingerprint.passive.later_flights import LaterFlight
+from configtron.fingerprint.passive.limits import Limit, limits_of
 from configtron.fingerprint.passive.readings import BYTES, CLOCKS, FLIGHT, Hellos
 from configtron.fingerprint.passive.summary import SIDE, SIDES
 from configtron.model.nouns import Observation
@@ -55,10 +57,14 @@ def form(connection: ConnectionReport, files: list[str]) -> dict[str, Json]:
             "captured_at": connection.place or None,
             "merged": connection.merged or None,
             "incomplete": connection.incomplete or None,
+            "frag_needed": json_number(numbers["frag_needed"] or None),
+            "frag_needed_mtu": json_number(numbers["frag_needed_mtu"]),
+            "limits": _limits(connection.limits),
             "options_cut": bool(numbers["options_cut"]) or None,
             "handshake": _without_none({**handshake, **agreed}),
             **{side: _side(connection, side) for side in SIDES},
             "tls": _tls(connection.hellos),
+            "windows": _windows(connection.windows),
             "observations": _readings(connection.observations),
         }
     )
@@ -71,10 +77,15 @@ def write_jsonl(batches: Iterable[ConnectionReports], files: list[str], out: Tex
     """
     count = 0
     for reports in batches:
-        for rows, texts in texts_by_kind(reports, reports.template, _names_and_verdicts):
-            out.write("\n".join(_objects(_members(reports, rows, files, texts), len(texts))) + "\n")
-            count += len(texts)
+        out.writelines(f"{line}\n" for line in json_rows(reports, files))
+        count += len(reports)
     return count
+
+
+def json_rows(reports: ConnectionReports, files: list[str]) -> Iterator[str]:
+    """Yield the line of each connection."""
+    for rows, texts in texts_by_kind(reports, reports.template, _names_and_verdicts):
+        yield from _objects(_members(reports, rows, files, texts), len(texts))
 
 
 def json_number(value: float | None) -> Json:
@@ -94,6 +105,14 @@ def _side(connection: ConnectionReport, side: str) -> Json:
         "loss": None if lost is None else round(lost, 6),
     }
     return _without_none({"address": address(end), "port": end.port, **numbers, **derived})
+
+
+def _limits(shares: Sequence[Limit]) -> Json:
+    return [
+        {"limit": one.limit, "seconds": round(one.ns / 1e9, 9), "times": one.times, "grade": one.grade,
+         "frames": list(one.frames)}
+        for one in shares
+    ] or None  # fmt: skip
 
 
 def _tls(hellos: Hellos) -> Json:
@@ -117,6 +136,15 @@ def _readings(observations: Sequence[Observation]) -> Json:
         fields.pop("trace_id", None)
         found[one.knob] = fields
     return found
+
+
+def _windows(windows: Sequence[LaterFlight]) -> Json:
+    found: list[Json] = [
+        {"at": round(one.at_ns / 1e9, 9), "frame": one.frames[0] & FRAME_MASK, "segments": one.segments,
+         "grade": one.grade, "proof": one.proof, "why": one.why}
+        for one in windows
+    ]  # fmt: skip
+    return found or None
 
 
 def _without_none(form: dict[str, Json]) -> dict[str, Json]:
@@ -165,9 +193,12 @@ def _members(
     yield _by_value("duration", none_if_nan(reports.durations[rows]), _nine_digits)
     yield _by_value("ended", reports.endings[rows].tolist(), _as_it_is)
     yield one_if_same([in_file[number] for number in (frame >> FILE_SHIFT).tolist()])
+    yield _by_value("frag_needed", numbers["frag_needed"].tolist(), lambda count: count or None)
+    yield _by_value("frag_needed_mtu", numbers_of("frag_needed_mtu", numbers["frag_needed_mtu"]), json_number)
     yield [f',"frame":{number}' for number in (frame & FRAME_MASK).tolist()]
     yield _named("handshake", _objects(_handshake_members(numbers), size))
     yield _member("incomplete", reports.incomplete or None)
+    yield [_member("limits", _limits(shares)) for shares in limits_of(numbers)]
     yield _by_value("merged", reports.merged[rows].tolist(), _true_or_none)
     yield list(_filled(reports, rows, (observations for observations, _ in texts)))
     yield _by_value("options_cut", numbers_of("options_cut", numbers["options_cut"]), _true_or_none)
@@ -177,6 +208,7 @@ def _members(
     yield _named("server", _objects(_side_members(reports, rows, numbers, 1), size))
     yield _by_value("started_at", (started / 1e9).tolist(), lambda at: round(at, 9) or None)
     yield [tls for _, tls in texts]
+    yield one_if_same([_member("windows", _windows(windows)) for windows in reports.windows[rows]])
 
 
 def _handshake_members(numbers: dict[str, Column]) -> Iterator[Cells]:

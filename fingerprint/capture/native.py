@@ -17,13 +17,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import DTypeLike
 
+from configtron.fingerprint.capture.packet_blocks import PacketWalk
 from configtron.fingerprint.passive.columns import FILE_SHIFT, KEY, TYPES, Column, Frames, Rows
+from configtron.fingerprint.passive.connections import PASSES, Passes
 from configtron.fingerprint.passive.headers import PlainSegments
 from configtron.fingerprint.passive.heads import Segments
 
+# Bytes of a buffer for it: some thousand frames, which stay in a core's own cache between the steps.
+BUFFER = 1 << 21
 LIBRARY = Path(__file__).with_name("libconfigtron_native.so")
 # `ABI` of native/src/lib.rs.
-ABI = 1
+ABI = 2
 # A record has at least so many bytes, a packet block too.
 RECORD, BLOCK = 16, 12
 # Why a walk stopped: `native/src/files.rs`.
@@ -54,6 +58,8 @@ class _Layout:
 _RECORDS = _Layout(start=np.int64, kept=np.int64, length=np.int64, at=np.int64)
 _BLOCKS = _Layout(begin=np.int64, kind=np.int64)
 _ROWS = _Layout(**{name: TYPES[name] for name in Rows._fields})
+# The columns of rows that copies are told by: `native/src/rows.rs`.
+COMPARED = ("side", "seq", "ack", "flags", "window", "length", "tsval", "tsecr", "ident", "check", "bits")
 _LISTS = _Layout(begin=np.int64, held=np.int64, size=np.int64, syns=np.int64, opens=np.int64, others=np.int64, keys=KEY)
 
 
@@ -70,6 +76,9 @@ def library() -> ctypes.CDLL | None:
         found.configtron_pcap.argtypes = pointer, size, size, number, number, pointer, size, pointer
         found.configtron_pcapng.argtypes = pointer, size, size, number, pointer, size, pointer
         found.configtron_decode.argtypes = pointer, size, *[pointer] * 5, size, number, pointer, pointer, pointer
+        found.configtron_order.argtypes = pointer, size, pointer
+        found.configtron_unwrapped.argtypes = pointer, pointer, pointer, size, pointer, size, pointer
+        found.configtron_equal.argtypes = pointer, size, pointer
     except (OSError, AttributeError):
         return None
     return found
@@ -77,17 +86,20 @@ def library() -> ctypes.CDLL | None:
 
 def pcap_records(
     data: bytearray, at: int, end: int, order: str, unit_ns: int
-) -> tuple[list[Column], int, bool, int] | None:
+) -> tuple[tuple[Column, Column, Column, Column], int, bool, int] | None:
     """Return the columns of records (begin of the frame, bytes kept, bytes on the wire, ns), where the next one would
     begin, whether that one is broken, and how many fractions are no part of a second."""
     walked = _walked("configtron_pcap", data, at, end, order, RECORD, _RECORDS, unit_ns)
-    return walked and (walked[0], walked[1], walked[2] == "broken", walked[3])
+    if walked is None:
+        return None
+    (start, kept, length, stamps), at, why, bad_times = walked
+    return (start, kept, length, stamps), at, why == "broken", bad_times
 
 
-def pcapng_blocks(data: bytearray, at: int, end: int, order: str) -> tuple[list[Column], int, str] | None:
-    """Return begins and kinds of packet blocks, where the next block begins, and why the walk stopped there."""
+def pcapng_blocks(data: bytearray, at: int, end: int, order: str) -> PacketWalk | None:
+    """Return packet blocks, up to a block of another kind."""
     walked = _walked("configtron_pcapng", data, at, end, order, BLOCK, _BLOCKS)
-    return walked and walked[:3]
+    return None if walked is None else PacketWalk(walked[0][0], walked[0][1], walked[1], walked[2])
 
 
 def _walked(
@@ -130,6 +142,37 @@ def plain_segments(frames: Frames) -> PlainSegments | None:
     return PlainSegments(
         Segments(rows, begin, held, size, syn_rows, open_rows), pair_keys.tobytes(), other_frames, longer
     )
+
+
+def passes() -> Passes | None:
+    """Return the passes over all rows; None without the library."""
+    called = library()
+    if called is None:
+        return None
+
+    def order(numbers: Column) -> Column:
+        numbers, into = np.ascontiguousarray(numbers, np.int32), np.empty(len(numbers), np.int64)
+        failed = called.configtron_order(_address(numbers), len(numbers), _address(into))
+        return PASSES.order(numbers) if failed else into
+
+    def equal(rows: Rows, of: Column) -> tuple[Column, Column]:
+        columns = [np.ascontiguousarray(of, np.int64)]
+        columns += [np.ascontiguousarray(getattr(rows, name), TYPES[name]) for name in COMPARED]
+        pair, found = [np.empty(len(of), np.int64) for _ in range(2)], np.zeros(1, np.int64)
+        table = np.array([*map(_address, (*columns, *pair))])
+        if called.configtron_equal(_address(table), len(of), _address(found)):
+            return PASSES.equal(rows, of)
+        return pair[0][: found[0]], pair[1][: found[0]]
+
+    def unwrapped(numbers: Column, of: Column, initial: Column, resets: Column) -> Column:
+        taken = zip((numbers, of, resets, initial), (np.uint32, np.int64, np.uint8, np.uint32), strict=True)
+        plain = [np.ascontiguousarray(column, kind) for column, kind in taken]
+        into = np.empty(len(numbers), np.int64)
+        first, *others, last = map(_address, (*plain, into))
+        failed = called.configtron_unwrapped(first, *others[:2], len(numbers), others[2], len(initial), last)
+        return PASSES.unwrapped(numbers, of, initial, resets) if failed else into
+
+    return Passes(order, equal, unwrapped)
 
 
 def _address(column: Column) -> int:

@@ -73,10 +73,11 @@ class Buffer:
         return taken
 
 
-def read(source: CaptureSource, counts: Counter[str], *, file: int = 0, name: str = "-", buffer: int = BUFFER,
+def read(source: CaptureSource, counts: Counter[str], *, file: int = 0, name: str = "-", buffer: int = 0,
          keylog: list[str] | None = None) -> Iterator[Frames]:  # fmt: skip
-    """Yield frames of one capture file. The first key log that it carries is put into `keylog`."""
-    window = Buffer(source, buffer)
+    """Yield frames of one capture file, `buffer` bytes at a time (0: as many as is fast). The first key log that it
+    carries is put into `keylog`."""
+    window = Buffer(source, buffer or (BUFFER if native.library() is None else native.BUFFER))
     window.need(pcap.HEADER)
     head = bytes(memoryview(window.data)[: min(window.end, pcap.HEADER)])
     header = pcap.header_of(head)
@@ -129,12 +130,9 @@ class _Pcapng:
         window = self.window
         why = "block"
         while why != "broken":
-            found = native.pcapng_blocks(window.data, window.at, window.end, self.section.order)
-            walked = (
-                packet_blocks.PacketWalk(*found[0], *found[1:])
-                if found is not None
-                else packet_blocks.walk(window.words(self.section.order), window.at, window.end)
-            )
+            walked = native.pcapng_blocks(window.data, window.at, window.end, self.section.order)
+            if walked is None:
+                walked = packet_blocks.walk(window.words(self.section.order), window.at, window.end)
             window.at, why = walked.at, walked.why
             if len(walked.packets):
                 columns = packet_blocks.fields(window.data, walked, self.section, self.counts)

@@ -10,14 +10,16 @@ Reads as   grades C, L and N, as of any single trial. Nothing exact of a capture
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column, Endpoint
+from configtron.fingerprint.passive.connections import Connections
 from configtron.fingerprint.passive.gathering import Batch
-from configtron.fingerprint.passive.limits import Limit, limits
+from configtron.fingerprint.passive.later_flights import LaterFlight
+from configtron.fingerprint.passive.limits import Limit, largest, limits
 from configtron.fingerprint.passive.readings import CLOCKS, ConnectionReading, Hellos
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, SIDES
 from configtron.fingerprint.passive.tls import Hello
@@ -38,6 +40,7 @@ class ConnectionReport(NamedTuple):
     ending               how it ended: "fin", "reset" or "open"
     asked                what the client's SYN offers, and its request or hello
     place                where the capture stood: at the "client", at the "server", "between", or "" (unknown)
+    windows              what later flights show
     """
 
     file: int
@@ -55,6 +58,7 @@ class ConnectionReport(NamedTuple):
     hellos: tuple[Hello | None, Hello | None]
     observations: tuple[Observation, ...]
     target: Target
+    windows: Sequence[LaterFlight]
     incomplete: bool = False
 
     @property
@@ -80,6 +84,7 @@ class ConnectionReports:
     ends        client and server of each
     durations   first to last segment (s), NaN where unknown
     places, endings, goodput_kbps, loss   as `ConnectionReport` has them; the last two by side, NaN where unknown
+    limited     the largest limit of each, by its number in `LIMITS`, and its share (NaN: no time)
     incomplete  whether the capture makes counts and times inexact, for all connections
     """
 
@@ -93,10 +98,21 @@ class ConnectionReports:
         self.places, self.endings = _places(self.columns), _endings(self.columns)
         self.goodput_kbps = {side: _goodput_kbps(self.columns, side) for side in SIDES}
         self.loss = {side: _loss(self.columns, side) for side in SIDES}
+        self.limited = largest(self.columns)
 
     def __len__(self) -> int:
         """Return how many connections there are."""
         return len(self._batch.over)
+
+    def only(self, rows: Column) -> ConnectionReports:
+        """Return the reports in these rows: numbers, or a mask."""
+        chosen = self._batch._replace(over=self._batch.over[rows])
+        return ConnectionReports(chosen, self._reading, incomplete=self.incomplete)
+
+    @property
+    def since(self) -> int:
+        """Return the frame (`CONNECTION_COLUMNS`) before which no connection begins that is still to be reported."""
+        return self._batch.since
 
     @property
     def merged(self) -> Column:
@@ -117,6 +133,16 @@ class ConnectionReports:
         """Return what stands for a template's marks: the frames of its places; frames and bytes of the first flight."""
         connection = int(self._batch.over[row])
         return self._reading.frames(connection), *self._reading.flight(connection)
+
+    @property
+    def windows(self) -> list[Sequence[LaterFlight]]:
+        """Return the later flights of each, in order."""
+        return [self._reading.later(place) for place in self._batch.over.tolist()]
+
+    def alone(self, row: int) -> Connections:
+        """Return the segments of the connection in that row."""
+        one = int(self._batch.over[row])
+        return self._batch.found.part(one, one + 1)
 
     def read(self, row: int) -> tuple[tuple[Observation, ...], Hellos]:
         """Return the observations and the hellos of the connection in that row."""
@@ -141,16 +167,16 @@ class ConnectionReports:
         ]
         plain = zip(
             self.columns["frame"].tolist(), self.columns["started"].tolist(), self.ends, rows, *derived,
-            self.endings.tolist(), self.places.tolist(), self.merged.tolist(),
+            self.endings.tolist(), self.places.tolist(), self.merged.tolist(), self.windows,
             strict=True,
         )  # fmt: skip
-        for row, (frame, started, ends, numbers, goodput_kbps, loss, ending, place, merged) in enumerate(plain):
+        for row, (frame, started, ends, numbers, goodput_kbps, loss, ending, place, merged, later) in enumerate(plain):
             asked, observations, hellos = read(row)
             yield ConnectionReport(
                 frame >> FILE_SHIFT, frame & FRAME_MASK, started, ends[0], ends[1],
                 dict(zip(names, numbers, strict=True)), goodput_kbps, loss,
                 ending, place, bool(merged), asked, hellos, observations, target_of(ends[1]),
-                self.incomplete,
+                later, self.incomplete,
             )  # fmt: skip
 
 

@@ -14,13 +14,13 @@ Source     RFC 9293 3.4; RFC 7323 5.2 (numbers are compared by their distance)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from configtron.fingerprint.passive.columns import COUNTED, Column, Rows, radix_order
-from configtron.fingerprint.passive.copies import copied
+from configtron.fingerprint.passive.copies import EqualPairs, copied, equal_pairs
 from configtron.model.nouns import ACK, RST, SYN
 
 # Below every number a stream can reach, and far enough from the ends of 64 bits to be added to.
@@ -67,10 +67,11 @@ class Connections(NamedTuple):
         while first < self.total:
             after = int(np.searchsorted(self.end, self.begin[first] + CACHED_ROWS, "right"))
             after = max(after, first + 1)
-            yield self._part(first, after)
+            yield self.part(first, after)
             first = after
 
-    def _part(self, first: int, after: int) -> Connections:
+    def part(self, first: int, after: int) -> Connections:
+        """Return the connections from `first` on, before `after`, alone."""
         begin = int(self.begin[first])
         rows, some = slice(begin, int(self.end[after - 1])), slice(first, after)
         copies = slice(*np.searchsorted(self.copies_of, (first, after)).tolist())
@@ -85,6 +86,18 @@ class Connections(NamedTuple):
         index = np.flatnonzero(self.server == bool(server))
         of = self.of[index]
         return Direction(index, of, *edges(of, self.total))
+
+
+# (numbers, their connections, initial numbers by connection, which are resets') -> distances.
+Unwrapped = Callable[[Column, Column, Column, Column], Column]
+
+
+class Passes(NamedTuple):
+    """Functions that go over every row of a capture: those here, or native ones that return the same."""
+
+    order: Callable[[Column], Column]
+    equal: EqualPairs
+    unwrapped: Unwrapped
 
 
 class Direction(NamedTuple):
@@ -102,20 +115,22 @@ def edges(of: Column, count: int) -> tuple[Column, Column]:
     return np.concatenate((np.zeros(min(count, 1), np.int64), ends[:-1])), ends
 
 
-def connect(rows: Rows, ports: Column, steps: Sequence[int] = ()) -> Connections:
+def connect(rows: Rows, ports: Column, steps: Sequence[int] = (), passes: Passes | None = None) -> Connections:
     """Bring rows together.
 
     ports   of each pair's two ends, by pair number
     steps   the frames before which a clock was set back, in order
+    passes  what goes over every row; None: the functions of this module
     """
-    rows = rows.take(radix_order(rows.pair))
+    passes = passes or PASSES
+    rows = rows.take(passes.order(rows.pair))
     epoch = np.searchsorted(np.array(steps, np.int64), rows.frame, "right") if steps else np.zeros(rows.size, np.int8)
     if steps or ((rows.at[1:] < rows.at[:-1]) & (rows.pair[1:] == rows.pair[:-1])).any():
         order = np.lexsort((rows.frame, rows.at, epoch, (rows.bits & COUNTED) == 0, rows.pair))
         rows, epoch = rows.take(order), epoch[order]
     begins = _begins(rows)
     of = np.cumsum(begins) - 1
-    again = copied(rows, of)
+    again = copied(rows, of, passes.equal)
     copies, copies_of = rows.frame[again], of[again]
     if again.any():
         rows, of, epoch = rows.take(~again), of[~again], epoch[~again]
@@ -130,7 +145,7 @@ def connect(rows: Rows, ports: Column, steps: Sequence[int] = ()) -> Connections
     found = Connections(rows, of, server, seq, ack, begin, end, client, opened, stepped, copies, copies_of)
     origins = [_origin(found, number) for number in (0, 1)]
     for number in (0, 1):
-        _number(found, number, origins)
+        _number(found, number, origins, passes.unwrapped)
     stepped |= opened[:, 0] & ((rows.flags[begin] & (SYN | ACK)) == SYN | ACK)
     return found
 
@@ -195,13 +210,13 @@ def _origin(found: Connections, number: int) -> _Origin:
     return _Origin(way, initial, known)
 
 
-def _number(found: Connections, number: int, origins: list[_Origin]) -> None:
+def _number(found: Connections, number: int, origins: list[_Origin], unwrapped: Unwrapped) -> None:
     """Fill in the relative numbers of one side's rows."""
     rows, way = found.rows, origins[number].way
     if not len(way.rows):
         return
     resets = (rows.flags[way.rows] & RST) != 0
-    found.seq[way.rows] = _unwrapped(rows.seq[way.rows], way.of, origins[number].initial, resets)
+    found.seq[way.rows] = unwrapped(rows.seq[way.rows], way.of, origins[number].initial, resets)
     other = origins[1 - number]
     acks = np.flatnonzero((rows.flags[way.rows] & ACK) != 0)
     index, of = way.rows[acks], way.of[acks]
@@ -212,10 +227,10 @@ def _number(found: Connections, number: int, origins: list[_Origin]) -> None:
         first, _ = edges(of, found.total)
         lone = np.flatnonzero(~other.known & (np.bincount(of, minlength=found.total) > 0))
         initial[lone] = rows.ack[index[first[lone]]] - np.uint32(1)
-    found.ack[index] = _unwrapped(rows.ack[index], of, initial, resets[acks])
+    found.ack[index] = unwrapped(rows.ack[index], of, initial, resets[acks])
 
 
-def _unwrapped(numbers: Column, of: Column, initial: Column, resets: Column) -> Column:
+def unwrapped(numbers: Column, of: Column, initial: Column, resets: Column) -> Column:
     """Return 32-bit numbers as distances from an initial one, by connection: each step is the shorter way round.
 
     `resets` do not count: the row after one is counted from the row before it, as a reset's number may be anything.
@@ -240,6 +255,9 @@ def _unwrapped(numbers: Column, of: Column, initial: Column, resets: Column) -> 
     start = (numbers[first] - initial[of[first]]).view(np.int32).astype(np.int64) - walked[first]
     walked += start[np.cumsum(begins) - 1]
     return walked
+
+
+PASSES = Passes(radix_order, equal_pairs, unwrapped)
 
 
 def running(values: Column, of: Column) -> Column:

@@ -22,6 +22,8 @@ Source     RFC 791 3.1 and RFC 6864 (identifications differ while packets may be
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from configtron.fingerprint.passive.columns import COUNTED, FILE_SHIFT, STAMPED, Column, Rows, radix_order
@@ -38,10 +40,14 @@ ALIKE = ("side", "seq", "ack", "flags", "window", "length", "tsval", "tsecr", "i
 SPREAD, HASH_BITS = np.uint64(0x9E3779B97F4A7C15), np.uint64(48)
 
 
-def copied(rows: Rows, of: Column) -> Column:
-    """Return which rows are copies. `rows` are sorted by connection (`of`), then by time."""
+# (rows, their connections) -> (earlier row, later row) of each pair of equal rows, in any order.
+EqualPairs = Callable[[Rows, Column], tuple[Column, Column]]
+
+
+def copied(rows: Rows, of: Column, equal: EqualPairs) -> Column:
+    """Return which rows are copies. `rows` are sorted by connection (`of`), then by time; equal: `equal_pairs`."""
     found = np.zeros(rows.size, bool)
-    earlier, later = _equal_pairs(rows, of)
+    earlier, later = equal(rows, of)
     if not len(later):
         return found
     gap = rows.at[later] - rows.at[earlier]
@@ -73,7 +79,7 @@ def _unanswered(rows: Rows, copies: Column, earlier: Column, later: Column) -> C
     return unanswered
 
 
-def _equal_pairs(rows: Rows, of: Column) -> tuple[Column, Column]:
+def equal_pairs(rows: Rows, of: Column) -> tuple[Column, Column]:
     """Return (earlier row, later row) of each pair of equal rows of a connection; the earlier is the nearest."""
     mixed = of.astype(np.uint64)
     for word in (rows.seq, rows.ack, rows.check.astype(np.uint64) << np.uint64(16) | rows.ident):

@@ -106,7 +106,7 @@ def keep_heads(data: Column, segments: Segments, heads: Heads) -> None:
 def _keep_syns(data: Column, segments: Segments, heads: Heads) -> None:
     """Keep options and payload of SYNs, all at once."""
     rows, begin, held, size, syns, _ = segments
-    view, ends = memoryview(data), begin[syns]
+    view, ends = data.data, begin[syns]
     lengths = np.where((rows.bits[syns] & CUT) != 0, 0, size[syns] - FIXED)
     first = ends - size[syns] + FIXED
     options = [bytes(view[at:end]) for at, end in zip(first.tolist(), (first + lengths).tolist(), strict=True)]

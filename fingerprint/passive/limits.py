@@ -31,12 +31,12 @@ Source     Zhang, Breslau, Paxson, Shenker, On the Characteristics and Origins o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import ABSENT, COUNTED, SACKED, Column
+from configtron.fingerprint.passive.columns import ABSENT, COUNTED, FRAME_MASK, SACKED, Column
 from configtron.fingerprint.passive.connections import NEVER, Connections, before, highest, leader, running
 from configtron.fingerprint.passive.first_flight import STAMP_BYTES
 from configtron.fingerprint.passive.retransmissions import CAUSES, PROBE_RTTS, TIMER_NS, Retransmissions, Sent
@@ -51,6 +51,14 @@ LIMITS = ("handshake", "server", "client", "receive-window", "sender", "congesti
 OF_CAUSE = np.array([{"rto": TIMEOUT, "tlp": PROBE, "fast": FAST}.get(cause, LOSS) for cause in CAUSES])
 # Columns of each limit: nanoseconds, how often, the first and last frame (file << 40 | number) of the evidence.
 PARTS = {"ns": "sum", "times": "sum", "first": "min", "last": "max"}
+_COLUMNS = {limit: tuple(f"limit_{limit}_{part}" for part in PARTS) for limit in LIMITS}
+# What the shares and their grades are read from.
+_READ = ("clock", "syns", "synacks", "frag_needed", "rtt", *(
+    f"{side}_{name}" for side in ("client", "server") for name in ("bytes", "zero_windows")
+), "rtt_client", "rtt_server", *(name for names in _COLUMNS.values() for name in names))  # fmt: skip
+# Waits of which a capture elsewhere than at the sender sees only a part; it is there if the round trip from here to the
+# sender is below this share of the whole one.
+LOSSES, NEAR_SHARE = frozenset(("timeout", "tail-probe", "fast-retransmit", "loss", "path-mtu")), 0.1
 # An ACK released what follows it within this share of a round trip, and this (ns) for the host.
 SOON_SHARE, SOON_NS = 8, 1_000_000
 # Full segments within this share of a round trip behind the one before are paced.
@@ -71,9 +79,9 @@ class Limit(NamedTuple):
 
     limit    one of `LIMITS`
     ns       the time, in nanoseconds; of all limits together it is the connection's duration exactly
-    times    how many waits
+    times    how many waits; of losses, how many repeats
     grade    "B" two kinds of evidence, "C" one, "L" at least, "N" unknown
-    frames   the first and the last frame (file << 40 | number) that ended such a wait
+    frames   the first and the last frame that ended such a wait
     """
 
     limit: str
@@ -86,17 +94,46 @@ class Limit(NamedTuple):
 def limits(numbers: Mapping[str, float | None]) -> tuple[Limit, ...]:
     """Return the shares of a connection's time, the largest first, from its numbers (`ConnectionReport.numbers`).
 
-    Empty where it has no times, or no time passed.
+    Empty where it has no times, or no time passed, and for `live`, which does not share it out.
     """
-    if numbers["clock"]:
+    if numbers["clock"] or _READ[-1] not in numbers:
         return ()
+    size = {side: numbers[f"{side}_bytes"] or 0 for side in ("client", "server")}
+    sender, other = ("server", "client") if size["server"] >= size["client"] else ("client", "server")
+    twice = {
+        "handshake": max(numbers["syns"] or 0, numbers["synacks"] or 0) > 1,
+        "receive-window": (numbers[f"{other}_zero_windows"] or 0) > 0,
+        "path-mtu": (numbers["frag_needed"] or 0) > 0,
+    }
+    near = 0 < (numbers[f"rtt_{sender}"] or 0) < NEAR_SHARE * (numbers["rtt"] or 0)
     found = []
-    for name in LIMITS:
-        ns, times, first, last = (int(numbers.get(f"limit_{name}_{part}") or 0) for part in PARTS)
-        if ns:
-            grade = "N" if name == "unknown" else "C"
-            found.append(Limit(name, ns, times, grade, tuple(dict.fromkeys(f for f in (first, last) if f))))
+    for name, (own, *parts) in _COLUMNS.items():
+        if ns := int(numbers[own] or 0):
+            times, *frames = (int(numbers[part] or 0) for part in parts)
+            grade = (
+                "N" if name == "unknown" else "B" if twice.get(name) else "L" if name in LOSSES and not near else "C"
+            )
+            shown = tuple(sorted({frame & FRAME_MASK for frame in frames if frame > 0}))
+            found.append(Limit(name, ns, times, grade, shown))
     return tuple(sorted(found, key=lambda one: -one.ns))
+
+
+def limits_of(columns: Mapping[str, Column]) -> Iterator[tuple[Limit, ...]]:
+    """Yield the same of each connection, from columns."""
+    read = [name for name in _READ if name in columns]
+    return (
+        limits(dict(zip(read, row, strict=True)))
+        for row in zip(*(columns[name].tolist() for name in read), strict=True)
+    )
+
+
+def largest(columns: Mapping[str, Column]) -> tuple[Column, Column]:
+    """Return the number in `LIMITS` of each connection's largest share, and its part of the duration (NaN: no time)."""
+    none = np.zeros(len(columns["clock"]), np.int64)
+    shares = np.stack([columns.get(names[0], none) for names in _COLUMNS.values()])
+    total = np.where(columns["clock"] > 0, 0, shares.sum(axis=0))
+    part: Column = np.divide(shares.max(axis=0), total, out=np.full(len(total), np.nan), where=total > 0)
+    return shares.argmax(axis=0), part
 
 
 def share_time(
@@ -140,17 +177,19 @@ def share_time(
     place = of * len(LIMITS) + code
     shares = _sums(place, took - travel, count) + _sums(of * len(LIMITS) + TRIP, travel, count)
     new = np.flatnonzero((took > travel) & ~counted)
-    begins = new[(code[new] != before(code, of, -1)[new]) | (took[new - 1] == 0) | (new == found.begin[of[new]])]
+    starts = np.where((code >= TIMEOUT) & (code <= MTU), flow.cause >= 0, code != before(code, of, -1))
+    begins = new[starts[new]]
     times = np.bincount(place[begins], minlength=count * len(LIMITS)).reshape(count, -1)
+    times = np.maximum(times, shares > 0)
     frame = rows.frame[order][new]
     first, last = (np.full(count * len(LIMITS), ABSENT, np.int64) for _ in range(2))
     first[place[new][::-1]] = frame[::-1]
     last[place[new]] = frame
     parts = (shares, times, first.reshape(count, -1), last.reshape(count, -1))
     return {
-        f"limit_{name}_{part}": values[:, number]
-        for number, name in enumerate(LIMITS)
-        for part, values in zip(PARTS, parts, strict=True)
+        name: values[:, number]
+        for number, names in enumerate(_COLUMNS.values())
+        for name, values in zip(names, parts, strict=True)
     }
 
 
@@ -294,10 +333,13 @@ class _Flow:
         spoke = np.maximum(self.spoke, 0)
         waits = (self.spoke >= 0) & (self.by_main[spoke] != main[of]) & ~self.closed
         code[rest] = np.where(idle, np.where(waits, SERVER, END), np.where(final, TRIP, UNKNOWN))[rest]
+        # a probe of the tail while the window is full is no loss
+        full = self.room < self.segment
         again = ~rest & (self.cause[then] >= 0) & ((self.room > 0) | (self.length[then] > 1))
-        code[again] = OF_CAUSE[self.cause[then[again]]]
         repairing = self.acked < self.recover
-        code[repairing] = OF_CAUSE[self.cause[self.repeated[repairing]]]
+        for waits, cause in ((again, self.cause[then]), (repairing, self.cause[self.repeated])):
+            limit = OF_CAUSE[cause]
+            code = np.where(waits, np.where(full & (limit == PROBE), WINDOW, limit), code)
         code[(np.minimum(*self.sides) == 0)[of]] = UNKNOWN
         return code
 

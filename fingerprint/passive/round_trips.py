@@ -20,6 +20,8 @@ Source     RFC 6298 2.3, 3 (Karn), draft-ietf-ccwg-bbr 4.1 (delivery rate sample
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, Column
@@ -34,9 +36,26 @@ LATEST = ("trip_least", "trip_smoothed", "rate_last", "rate_most")
 FULL_SHARE = 2
 
 
-def round_trips(found: Connections, number: int, without: int = RST) -> dict[str, Column]:
-    """Return columns over connections, named as in `summary.TRIPS`, of side `number`'s segments without such flags."""
-    rows, count = found.rows, found.total
+class _Rows:
+    """Rows with a number each (a sequence number, an acknowledgement), in order of connection and time."""
+
+    def __init__(self, row: Column, of: Column, number: Column) -> None:
+        self.row, self.of, self.number = row, of, number
+
+
+class Sampled(NamedTuple):
+    """Segments of one side, the ACKs that time them, and for each ACK which segment it times, and the oldest it
+    covers."""
+
+    sent: _Rows
+    acks: _Rows
+    held: Column
+    oldest: Column
+
+
+def sampled(found: Connections, number: int, without: int = RST) -> Sampled | None:
+    """Return the samples of side `number`, of its segments without such flags; None if there is no ACK of any."""
+    rows = found.rows
     way = found.way(number)
     spans = rows.length[way.rows] + ((rows.flags[way.rows] & (SYN | FIN)) != 0)
     carries = np.flatnonzero((spans > 0) & ((rows.flags[way.rows] & without) == 0))
@@ -47,7 +66,7 @@ def round_trips(found: Connections, number: int, without: int = RST) -> dict[str
     sent, again = _Rows(row[fresh], of[fresh], begin[fresh]), _Rows(row[~fresh], of[~fresh], reach[~fresh])
     acks = advancing(found, 1 - number)
     if not len(sent.row) or not len(acks.row):
-        return _nothing(count)
+        return None
     held = _held_by(sent, acks.of, acks.number)
     earlier = before(acks.number, acks.of)
     oldest = _held_by(sent, acks.of, np.where(earlier == NEVER, acks.number, earlier + 1))
@@ -55,7 +74,15 @@ def round_trips(found: Connections, number: int, without: int = RST) -> dict[str
     acks, held = _Rows(acks.row[clean], acks.of[clean], acks.number[clean]), held[clean]
     # a stack smooths the time since the oldest segment that an ACK covers was sent: longer by the time over which ACKs
     # gather
-    oldest = np.where(oldest[clean] >= 0, oldest[clean], held)
+    return Sampled(sent, acks, held, np.where(oldest[clean] >= 0, oldest[clean], held))
+
+
+def round_trips(found: Connections, number: int, without: int = RST) -> dict[str, Column]:
+    """Return columns over connections, named as in `summary.TRIPS`, of side `number`'s segments without such flags."""
+    rows, count, samples = found.rows, found.total, sampled(found, number, without)
+    if samples is None:
+        return _nothing(count)
+    sent, acks, held, oldest = samples
     trip = rows.at[acks.row] - rows.at[sent.row[held]]
     columns = _nothing(count)
     if not len(acks.row):
@@ -64,9 +91,11 @@ def round_trips(found: Connections, number: int, without: int = RST) -> dict[str
     known = np.flatnonzero(new)
     columns["trips"] = np.bincount(acks.of[known], minlength=count)
     columns["trip_sum"] = _sum(acks.of[known], trip[known], count)
-    least = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(least, acks.of[known], trip[known])
-    columns["trip_least"] = np.where(columns["trips"] > 0, least, ABSENT)
+    # the least of all parts of a connection is that of the whole, however often a row is looked at
+    most = np.iinfo(np.int64).max
+    least = np.full(count, most)
+    np.minimum.at(least, acks.of[trip >= 0], trip[trip >= 0])
+    columns["trip_least"] = np.where(least < most, least, ABSENT)
     whole = rows.at[acks.row] - rows.at[sent.row[oldest]]
     every = np.flatnonzero(whole >= 0)
     columns["trip_smoothed"] = _smoothed(acks.of[every], whole[every], count)
@@ -90,13 +119,6 @@ def _smoothed(of: Column, trip: Column, count: int) -> Column:
     weight = (1 - ALPHA) ** (samples[of] - 1 - place) * np.where(place == 0, 1.0, ALPHA)
     found = np.bincount(of, weight * trip, minlength=count)
     return np.where(samples > 0, np.rint(found).astype(np.int64), ABSENT)
-
-
-class _Rows:
-    """Rows with a number each (a sequence number, an acknowledgement), in order of connection and time."""
-
-    def __init__(self, row: Column, of: Column, number: Column) -> None:
-        self.row, self.of, self.number = row, of, number
 
 
 def _nothing(count: int) -> dict[str, Column]:

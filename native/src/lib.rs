@@ -8,12 +8,13 @@ mod bytes;
 mod files;
 mod frames;
 mod options;
+mod rows;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// Changes with every function or structure below; Python loads no other.
-const ABI: i64 = 1;
+const ABI: i64 = 2;
 const FAILED: i64 = -1;
 
 #[no_mangle]
@@ -82,11 +83,6 @@ pub unsafe extern "C" fn configtron_decode(
     lists: *const *mut u8,
     found: *mut i64,
 ) -> i64 {
-    /// # Safety
-    /// Entry `number` of the table points to `count` values of that type.
-    unsafe fn column<'a, T>(table: *const *mut u8, number: usize, count: usize) -> &'a mut [T] {
-        unsafe { from_raw_parts_mut((*table.add(number)).cast::<T>(), count) }
-    }
     let frame = |column: *const i64| unsafe { from_raw_parts(column, count) };
     let data = unsafe { from_raw_parts(data, size) };
     let (start, kept, length, at, link) = (frame(start), frame(kept), frame(length), frame(at), frame(link));
@@ -130,6 +126,65 @@ pub unsafe extern "C" fn configtron_decode(
         let numbers = [read.rows, read.pairs, read.syns, read.opens, read.others, read.longer];
         found.copy_from_slice(&numbers.map(|number| number as i64));
     })
+}
+
+/// # Safety
+/// Both columns have `count` rows.
+#[no_mangle]
+pub unsafe extern "C" fn configtron_order(numbers: *const i32, count: usize, into: *mut i64) -> i64 {
+    let (numbers, into) = unsafe { (from_raw_parts(numbers, count), from_raw_parts_mut(into, count)) };
+    let mut done = None;
+    guarded(|| done = rows::order(numbers, into)) | done.map_or(FAILED, |()| 0)
+}
+
+/// # Safety
+/// The columns have `count` rows, but `initial`, which has `connections`.
+#[no_mangle]
+pub unsafe extern "C" fn configtron_unwrapped(
+    numbers: *const u32,
+    of: *const i64,
+    resets: *const u8,
+    count: usize,
+    initial: *const u32,
+    connections: usize,
+    into: *mut i64,
+) -> i64 {
+    let (numbers, of) = unsafe { (from_raw_parts(numbers, count), from_raw_parts(of, count)) };
+    let (resets, initial) = unsafe { (from_raw_parts(resets, count), from_raw_parts(initial, connections)) };
+    let into = unsafe { from_raw_parts_mut(into, count) };
+    let mut done = None;
+    guarded(|| done = rows::unwrapped(numbers, of, initial, resets, into)) | done.map_or(FAILED, |()| 0)
+}
+
+/// # Safety
+/// `table` points to 12 columns of `count` rows, of the types of `rows.rs`, and two to fill in; `found` is one number.
+#[no_mangle]
+pub unsafe extern "C" fn configtron_equal(table: *const *mut u8, count: usize, found: *mut i64) -> i64 {
+    let (rows, earlier, later) = unsafe {
+        let rows = rows::Rows {
+            of: column(table, 0, count),
+            side: column(table, 1, count),
+            seq: column(table, 2, count),
+            ack: column(table, 3, count),
+            flags: column(table, 4, count),
+            window: column(table, 5, count),
+            length: column(table, 6, count),
+            tsval: column(table, 7, count),
+            tsecr: column(table, 8, count),
+            ident: column(table, 9, count),
+            check: column(table, 10, count),
+            bits: column(table, 11, count),
+        };
+        (rows, column(table, 12, count), column(table, 13, count))
+    };
+    let found = unsafe { &mut *found };
+    guarded(|| *found = rows::equal(&rows, earlier, later) as i64)
+}
+
+/// # Safety
+/// Entry `number` of the table points to `count` values of that type.
+unsafe fn column<'a, T>(table: *const *mut u8, number: usize, count: usize) -> &'a mut [T] {
+    unsafe { from_raw_parts_mut((*table.add(number)).cast::<T>(), count) }
 }
 
 fn guarded(work: impl FnOnce()) -> i64 {

@@ -8,21 +8,17 @@ from functools import partial
 import click
 
 from configtron.cli.completing import measured, runs
-from configtron.cli.options import form_options, output_option
+from configtron.cli.options import form_of, form_options, page_options
 from configtron.cli.output import say
 from configtron.cli.probe.names import known_knob, run_number
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING
 from configtron.report.files import opened
 
-FORMATS = ("table", "jsonl", "csv", "html")
-
 
 @click.command()
 @click.argument("run", callback=run_number, shell_complete=runs)
-@click.option("-f", "--format", "form", type=click.Choice(FORMATS),
-              help="Form of the answer.  [default: html if the output file is *.html, else table]")  # fmt: skip
-@output_option
+@page_options
 @click.option("--baseline", metavar="NAME", default="",
               help="The vantage or region to compare with.  [default: the run's first]")  # fmt: skip
 @click.option("--knob", "knobs", multiple=True, metavar="KNOB", callback=known_knob, shell_complete=measured,
@@ -39,7 +35,7 @@ def diversity(run: int, form: str | None, output_file: str, baseline: str, knobs
     from configtron.service import campaign
     from configtron.service.campaign.diversity_page import comparison_remark, region_page
 
-    form = form or ("html" if output_file.lower().endswith(".html") else "table")
+    form = form_of(form, output_file)
     with campaign.open_runs(settings().db) as store:
         wanted = campaign.find_run(store, run)
         names = list(campaign.vantages_of_run(wanted))

@@ -69,20 +69,16 @@ def serve(span_s: float | None, server: str | None, undo: bool, **given: Any) ->
     if undo and not server:
         raise BadInput("--undo without --setup: name the web server, as in --setup nginx --undo")
     if server:
-        return _set_up(server, undo, given)
+        # Set the web server up, or take that back, and print what was done.
+        from configtron.service.outcomes.web_setup import SetupOptions, set_up, take_back
+
+        taken = {name: given[name] for name in ("beacons", "log_path", "log_group", "ports")}
+        for line in take_back(server) if undo else set_up(SetupOptions(server, **taken)):
+            say(line)
+        return DONE
     from configtron.service.learning.serve_local import serve_local, serve_options, until
 
     log_progress()
     with asked_to_stop() as stopping:
         serve_local(serve_options(settings().db, **given), until(stopping, span_s))
         return INTERRUPTED if stopping() else DONE
-
-
-def _set_up(server: str, undo: bool, given: dict[str, Any]) -> int:
-    """Set the web server up, or take that back, and print what was done."""
-    from configtron.service.outcomes.web_setup import SetupOptions, set_up, take_back
-
-    taken = {name: given[name] for name in ("beacons", "log_path", "log_group", "ports")}
-    for line in take_back(server) if undo else set_up(SetupOptions(server, **taken)):
-        say(line)
-    return DONE

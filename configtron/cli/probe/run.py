@@ -89,14 +89,10 @@ def options_of(
     if not (options.words or options.input_files or options.resume):
         raise BadInput("no targets; name some, or a list such as alexa-top1k, or --input-file FILE")
     if options.resume:
-        _check_resumed(options)
+        # Refuse options beside --resume that would have no effect: a resumed run keeps its own.
+        if options.words:
+            raise BadInput("--resume goes on with the run's own targets; name no others beside it")
+        check_alone(TODAYS, "--resume goes on with the run's own options", ", or begin a new run")
+        if options.dry_run:
+            raise BadInput("--dry-run shows what a new run would probe; leave --resume out")
     return options
-
-
-def _check_resumed(options: ProbeOptions) -> None:
-    """Refuse options beside --resume that would have no effect: a resumed run keeps its own."""
-    if options.words:
-        raise BadInput("--resume goes on with the run's own targets; name no others beside it")
-    check_alone(TODAYS, "--resume goes on with the run's own options", ", or begin a new run")
-    if options.dry_run:
-        raise BadInput("--dry-run shows what a new run would probe; leave --resume out")

@@ -105,20 +105,26 @@ def shares(regions: Sequence[tuple[str, Sequence[BarPart]]]) -> Element:
         y, total = n * (BAR_HEIGHT + 6), sum(part.sites for part in parts)
         add(svg, el("text", short(name, 6), el("title", name), x=0, y=y + 16))
         add(svg, el("rect", x=percent(REGION), y=y, width=percent(BAR), height=BAR_HEIGHT, rx=3, class_="track"))
-        at = REGION
-        for part in parts:
-            long = BAR * part.sites / total
-            share = f"{100 * part.sites / total:.1f} %"
-            tip = el("title", f"{name}: {part.name}, {part.sites} of {total} ({share})")
-            add(svg, el("rect", tip, x=percent(at), y=y, width=percent(long), height=BAR_HEIGHT,
-                        class_=f"part s{part.color}"))  # fmt: skip
-            room = long / 100 * NARROWEST
-            fits = next((w for w in (f"{part.name} · {share}", share) if len(w) * CHARACTER + 6 < room), None)
-            if fits:
-                add(svg, el("text", fits, x=percent(at), dx=6, y=y + 16, class_=f"t{part.color}"))
-            at += long
+        split(svg, name, parts, y, REGION, BAR)
         known = el("title", f"{total} known")
         add(svg, el("text", str(total), known, x="100%", y=y + 16, class_="t-soft", text_anchor="end"))
+    return svg
+
+
+def split(svg: Element, name: str, parts: Sequence[BarPart], y: float, at: float, width: float) -> Element:
+    """Add a bar of these parts from `at` on, so many of 100 wide; return the drawing."""
+    total = sum(part.sites for part in parts)
+    for part in parts:
+        long = width * part.sites / total
+        share = f"{100 * part.sites / total:.1f} %"
+        tip = el("title", f"{name}: {part.name}, {part.sites} of {total} ({share})")
+        add(svg, el("rect", tip, x=percent(at), y=y, width=percent(long), height=BAR_HEIGHT,
+                    class_=f"part s{part.color}"))  # fmt: skip
+        room = long / 100 * NARROWEST
+        fits = next((w for w in (f"{part.name} · {share}", share) if len(w) * CHARACTER + 6 < room), None)
+        if fits:
+            add(svg, el("text", fits, x=percent(at), dx=6, y=y + 16, class_=f"t{part.color}"))
+        at += long
     return svg
 
 

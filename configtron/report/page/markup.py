@@ -8,7 +8,9 @@ another.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
+from hashlib import sha256
 from html import escape
 from pathlib import Path
 from xml.etree.ElementTree import Element
@@ -19,8 +21,8 @@ Child = Element | str | None
 # The browser, too, keeps a page from loading or running anything.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = Path(__file__).with_name("style.css")
-# Elements without content; and the element of the style sheet.
-VOID, SHEET = {"meta", "br"}, "style"
+# Elements without content; and those whose text is ours and not escaped.
+VOID, SHEET, SCRIPT = {"meta", "br", "input"}, "style", "script"
 # Longer texts of strangers are cut here, for the reader's eye; JSON has them whole.
 LONGEST = 120
 # Rows of a table that become cards on a telephone; more are a list to scroll.
@@ -97,32 +99,37 @@ def _name_cells(table: Element) -> None:
                 cell.set("data-head", head)
 
 
-def document(title: str, body: Sequence[Element], *, refresh_s: int = 0, rules: str = "") -> str:
+def document(title: str, body: Sequence[Element], *, refresh_s: int = 0, rules: str = "", script: str = "") -> str:
     """Return a whole page. refresh_s: after so long a browser asks for it again; 0: it does not.
 
-    rules   more rules for the style sheet, written as they are: our own words and numbers, no text of a stranger
+    rules, script   more rules for the style sheet, and a script, written as they are: our own words and numbers, no
+                    text of a stranger; the browser runs no other script
     """
     again = [el("meta", http_equiv="refresh", content=str(refresh_s))] if refresh_s else []
-    sheet = Element(SHEET)
-    sheet.text = rules
+    sheet, ours = Element(SHEET), Element(SCRIPT)
+    sheet.text, ours.text = rules, script
+    hash_ = b64encode(sha256(script.encode()).digest()).decode()
+    policy = f"{POLICY}; script-src 'sha256-{hash_}'" if script else POLICY
     head = el(
         "head",
         el("meta", charset="utf-8"),
         *again,
-        el("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        el("meta", http_equiv="Content-Security-Policy", content=policy),
         el("meta", name="viewport", content="width=device-width, initial-scale=1"),
         el("meta", name="color-scheme", content="light dark"),
         el("title", title),
         sheet,
     )
-    page = el("html", head, el("body", *body), lang="en")
+    page = el("html", head, el("body", *body, ours if script else None), lang="en")
     return f"<!DOCTYPE html>\n{written(page)}\n"
 
 
 def written(element: Element) -> str:
-    """Return the element as HTML; every word is escaped, but for the style sheet, which is ours."""
+    """Return the element as HTML; every word is escaped, but for style sheet and script, which are ours."""
     if element.tag == SHEET:
         return f"<style>\n{STYLE.read_text(encoding='utf-8')}{element.text or ''}</style>"
+    if element.tag == SCRIPT:
+        return f"<script>{element.text}</script>"
     attributes = "".join(f' {name}="{escape(value)}"' for name, value in element.items())
     if element.tag in VOID:
         return f"<{element.tag}{attributes}>"

@@ -171,7 +171,9 @@ class Applier:
                 # An older map that is handed over again is refused, also where this one is void by now.
                 self._latest = (found.head.term, found.head.version)
                 if self._latest == drawn[:2]:
-                    self._last = self._turned_of(found, drawn.epoch, now_s, now_ns)
+                    head = found.head
+                    accepted = _Accepted(head, self._classes(found)[0], valid_until_s(head, now_s, now_ns))
+                    self._last = _Turned(accepted, drawn_map(head, drawn.epoch, self._barred(head)))
                     self._keys.restore(drawn.epoch, drawn.keys)
                     self._keys.drawn(drawn.epoch, found.head.key)
         except MapRefused as error:
@@ -180,11 +182,6 @@ class Applier:
             return "its validity is over"
         until_s = valid_until_s(found.head, now_s, now_ns)
         return self._put(found, b"", now_s, now_ns, until_s).result.error
-
-    def _turned_of(self, found: OpenedMap, epoch: int, now_s: float, now_ns: int) -> _Turned:
-        head = found.head
-        accepted = _Accepted(head, self._classes(found)[0], valid_until_s(head, now_s, now_ns))
-        return _Turned(accepted, drawn_map(head, epoch, self._barred(head)))
 
     def load(self, document: bytes, now_s: float, now_ns: int) -> LoadResult:
         """Put a document in force: for as long as it was valid when the manager made it, by this host's own clock."""

@@ -172,7 +172,10 @@ class JournaledEnforcement:
             self._check_leased(transaction)
             self._journal.add_change(transaction.id, changes)
             try:
-                self._write(changes, target)
+                back = recognised(self._driver.apply(changes), [target])
+                wanted = Rules(changes.profiles, changes.prefixes, back.default)
+                if wrong := advise(self._driver.name, wanted, back):
+                    raise Mismatch(f"driver {self._driver.name}: does not read back as written: {wrong[0].text}")
             except BaseException as error:
                 self._take_back(transaction, error)
                 raise
@@ -181,12 +184,6 @@ class JournaledEnforcement:
                 self._journal.fold_changes(transaction.id, target)
                 self._changes = 0
         self._mark = self._driver.mark()
-
-    def _write(self, changes: Changes, target: Rules) -> None:
-        back = recognised(self._driver.apply(changes), [target])
-        wanted = Rules(changes.profiles, changes.prefixes, back.default)
-        if wrong := advise(self._driver.name, wanted, back):
-            raise Mismatch(f"driver {self._driver.name}: does not read back as written: {wrong[0].text}")
 
     def _take_back(self, transaction: Transaction, error: BaseException) -> None:
         """Leave what was in force before a change that failed, or else nothing of ours. Errors: the driver's."""

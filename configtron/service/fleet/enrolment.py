@@ -110,24 +110,16 @@ def enroll(database: Path, keys: Path, name: str, endpoint: str, public: str = "
     if not public:
         made, hidden = zmq.curve_keypair()
         public, secret = made.decode(), hidden.decode()
-    _check_key(public)
-    _check_reachable(endpoint)
-    address = ManagerAddress(endpoint, curve_pair(keys).public.decode(), bytes(signing_key(keys).verify_key).hex())
-    with FleetStore(database) as store:
-        store.enroll(name, public)
-    return JoinLine(name, address, secret)
-
-
-def _check_reachable(endpoint: str) -> None:
+    if not is_curve_key(public):
+        raise BadInput(f"{public[:60]!r} is no public key; on the agent: configtron tune agent --key")
     host = endpoint.removeprefix("tcp://").rpartition(":")[0]
     if host in EVERY or not re.search("[0-9A-Za-z]", host):
         raise BadInput(f"--address {endpoint[:80]}: no agent can connect to {host[:60]!r}; name the manager as agents"
                        " reach it: tcp://manager.example:5560")  # fmt: skip
-
-
-def _check_key(public: str) -> None:
-    if not is_curve_key(public):
-        raise BadInput(f"{public[:60]!r} is no public key; on the agent: configtron tune agent --key")
+    address = ManagerAddress(endpoint, curve_pair(keys).public.decode(), bytes(signing_key(keys).verify_key).hex())
+    with FleetStore(database) as store:
+        store.enroll(name, public)
+    return JoinLine(name, address, secret)
 
 
 def join(folder: Path, line: JoinLine, user: str = "") -> ManagerAddress:
@@ -274,19 +266,14 @@ def roll_back(database: Path, wanted: str = "") -> str:
     """
     with manager_store(database) as store:
         whole = [f"{row.term}.{row.version}" for row in store.maps() if row.whole]
-        earlier = _other_content(store)
+        made = [row for row in store.maps() if row.why == "made"]
+        earlier = next((f"{row.term}.{row.version}" for row in reversed(made[:-1]) if row.whole), "")
         chosen = wanted or earlier
         if chosen not in whole:
             kept = ", ".join(whole[-5:]) or "none"
             raise BadInput(f"map {chosen or '(earlier)'} is not kept; there is: {kept} (configtron learn manager maps)")
         store.put_facts({ROLLBACK: chosen, PAUSED: "1"})
     return chosen
-
-
-def _other_content(store: FleetStore) -> str:
-    """Return the latest whole map before the one in force that was made anew, thus is no repetition of it; ""."""
-    made = [row for row in store.maps() if row.why == "made"]
-    return next((f"{row.term}.{row.version}" for row in reversed(made[:-1]) if row.whole), "")
 
 
 def resume(database: Path) -> bool:

@@ -168,7 +168,11 @@ class MapLearning:
         stages = self._stages
         before = None if stages is None else stages.rollout
         if stages is not None:
-            self._take_back(stages, ask)
+            # Let the stages know of maps that the manager published by itself.
+            if ask.recalled:
+                stages.recall(ask.now_ns)
+            for place in ask.again:
+                stages.publishes_again(place)
         order = None if ask.paused else self._order(ask)
         if order is not None:
             new = self._numbered(order, ask)
@@ -181,13 +185,6 @@ class MapLearning:
         if stages is not None and now and before and now != replace(before, seen_ns=now.seen_ns):
             return LearningAnswer(ask.now_ns, facts=stages.facts())
         return LearningAnswer(ask.now_ns)
-
-    def _take_back(self, stages: Stages, ask: LearningAsk) -> None:
-        """Let the stages know of maps that the manager published by itself."""
-        if ask.recalled:
-            stages.recall(ask.now_ns)
-        for place in ask.again:
-            stages.publishes_again(place)
 
     def _order(self, ask: LearningAsk) -> Order | None:
         def barred(profile: Profile) -> str:

@@ -104,7 +104,7 @@ def apply(
         with exclusive_lock(options.database):
             recover_due(context)
             place, found = _plan(context, options, plan_file)
-            lost = _is_lost(found)
+            lost = bool(found.counts()[FROZEN]) and not (found.due_count() or found.have.prefixes or found.have.default)
             try:
                 transaction = None if lost else _apply(context, options, place, found, lease_s)
             except KeyboardInterrupt:
@@ -135,11 +135,6 @@ def _saved_plan(context: LeaseContext, path: Path) -> tuple[Place, Planned]:
     )
 
 
-def _is_lost(found: Planned) -> bool:
-    """Return whether nothing is in force and nothing will be, since all wanted rules are frozen."""
-    return bool(found.counts()[FROZEN]) and not (found.due_count() or found.have.prefixes or found.have.default)
-
-
 def _apply(
     context: LeaseContext, options: LeaseOptions, place: Place, found: Planned, lease_s: float
 ) -> Transaction | None:
@@ -156,8 +151,16 @@ def _apply(
         return None
     else:
         transaction = _renewed(context, current, lease_s)
-    _remember(context, found, transaction)
-    return _with_rules(context, found, transaction)
+    # Keep a base, if a transaction has in force exactly what was wanted, and the driver has a stamp.
+    if found.expected and not found.waiting and isinstance(found.driver, Stamper) and transaction.status in IN_FORCE:
+        counts = found.users or prefix_counts(found.target.prefixes)
+        users = {name: counts.get(name, 0) for name in found.target.profiles}
+        base = AppliedState(transaction.id, found.driver.stamp(), users, found.prefixes, {})
+        context.journal.set_applied(base, found.expected)
+    if found.over:
+        prefixes = StoredPrefixes(context.journal.path, transaction.id, found.prefixes)
+        return replace(transaction, rules=replace(found.target, prefixes=prefixes))
+    return transaction if transaction.rules.profiles else context.journal.act(transaction.id) or transaction
 
 
 def _renewed(context: LeaseContext, current: Transaction, lease_s: float) -> Transaction:
@@ -305,23 +308,6 @@ def _guard_few(_: Driver, target: Rules, limits: Limits) -> None:
     wrong = [why for profile in target.profiles.values() for why in why_not(profile, limits)]
     if wrong:
         raise Refused("; ".join(wrong[:NAMED]) + (f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""))
-
-
-def _remember(context: LeaseContext, found: Planned, transaction: Transaction) -> None:
-    """Keep a base, if a transaction has in force exactly what was wanted, and the driver has a stamp."""
-    if found.expected and not found.waiting and isinstance(found.driver, Stamper) and transaction.status in IN_FORCE:
-        counts = found.users or prefix_counts(found.target.prefixes)
-        users = {name: counts.get(name, 0) for name in found.target.profiles}
-        base = AppliedState(transaction.id, found.driver.stamp(), users, found.prefixes, {})
-        context.journal.set_applied(base, found.expected)
-
-
-def _with_rules(context: LeaseContext, found: Planned, transaction: Transaction) -> Transaction:
-    """Return a transaction with its rules; after a plan of few changes, prefixes that are read when they are used."""
-    if found.over:
-        prefixes = StoredPrefixes(context.journal.path, transaction.id, found.prefixes)
-        return replace(transaction, rules=replace(found.target, prefixes=prefixes))
-    return transaction if transaction.rules.profiles else context.journal.act(transaction.id) or transaction
 
 
 def _all_changes(context: LeaseContext, options: LeaseOptions) -> Planned:

@@ -86,7 +86,8 @@ def rollback(options: LeaseOptions, *, last: bool = False, on_notice: OnNotice =
         with exclusive_lock(options.database):
             _undo_all(context, options, last, progress)
             unknown = [] if last else _revert_unknown(context, options, progress.failed, on_notice)
-        frozen = _still_frozen(journal, progress.closed)
+        undone = {(each.before.driver, place_text(each.before.place), each.before.space) for each in progress.closed}
+        frozen = [one.scope for one in journal.frozen() if (one.driver, one.place, one.space) in undone]
         for each in progress.closed:
             watchdog_process.dismiss(each.before)
         left = [] if last else _left(context, options.place, progress.closed, unknown)
@@ -143,11 +144,6 @@ def _undo_all(context: LeaseContext, options: LeaseOptions, last: bool, progress
         except (ConfigtronError, OSError) as error:
             note_obstacle(context, each, REQUESTED, error)
             progress.failed.append(f"transaction {each.id} ({each.driver}): {error}")
-
-
-def _still_frozen(journal: Tuning, closed: Iterable[Closed]) -> list[str]:
-    undone = {(each.before.driver, place_text(each.before.place), each.before.space) for each in closed}
-    return [one.scope for one in journal.frozen() if (one.driver, one.place, one.space) in undone]
 
 
 def _rollback_without_journal(options: LeaseOptions, error: ConfigtronError) -> str:

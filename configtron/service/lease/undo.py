@@ -82,7 +82,12 @@ def _revert(
     is_taken = ownership.taken_over(context, transaction)
     gone = is_taken or is_gone(transaction.place)
     if not gone:
-        _put_back_retuned(context, driver, transaction)
+        # Set connections that were re-tuned while open to what they had before; then they are like all others.
+        # No import of BPF and netlink clients where no connection was re-tuned.
+        if context.journal.has_retuned(transaction.driver):
+            from configtron.service.lease.retuning import put_back_all
+
+            put_back_all(context, driver, transaction.place)
     leaving = None if gone else _leaving(driver, transaction.place, lambda: _rules_of(context, transaction))
     if not is_taken:
         # Most settings ended with the namespace, and the driver finds none; a pinned program remains.
@@ -92,15 +97,6 @@ def _revert(
         write(driver, Rules(), base.rules)
         base = replace(base, status=KEPT)
     return _restored(leaving, driver, base), base
-
-
-def _put_back_retuned(context: LeaseContext, driver: Driver, transaction: Transaction) -> None:
-    """Set connections that were re-tuned while open to what they had before; then they are like all others."""
-    # No import of BPF and netlink clients where no connection was re-tuned.
-    if context.journal.has_retuned(transaction.driver):
-        from configtron.service.lease.retuning import put_back_all
-
-        put_back_all(context, driver, transaction.place)
 
 
 def revert_unjournaled(driver: Driver, place: Place, before: str) -> Restored:

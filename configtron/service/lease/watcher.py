@@ -152,7 +152,10 @@ class Watcher:
 
     def _look(self, one: _InForce) -> list[WatchEvent]:
         """Renew the lease of one transaction and return what happened to it since the last turn."""
-        self._renew(one.transaction)
+        journal, now_s = self._context.journal, self._context.now_s()
+        status, expires_s = journal.state(one.transaction.id)
+        if status == LEASED and expires_s - now_s < one.transaction.lease_s * RENEW_BELOW:
+            journal.renew(one.transaction.id, now_s + one.transaction.lease_s)
         try:
             self._follow(one)
             events = self._changes(one)
@@ -174,12 +177,6 @@ class Watcher:
         elif not events:
             events = self._asked(one)
         return events
-
-    def _renew(self, transaction: Transaction) -> None:
-        journal, now_s = self._context.journal, self._context.now_s()
-        status, expires_s = journal.state(transaction.id)
-        if status == LEASED and expires_s - now_s < transaction.lease_s * RENEW_BELOW:
-            journal.renew(transaction.id, now_s + transaction.lease_s)
 
     def _follow(self, one: _InForce) -> None:
         """Lead routes where the host's own lead now (a gateway changed, a link came back), but for frozen scopes."""

@@ -17,7 +17,8 @@ import pytest
 from configtron.fingerprint.capture import native
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import CaptureSource, opened
-from configtron.fingerprint.passive.columns import Frames, Pairs, Rows, joined
+from configtron.fingerprint.passive.columns import COUNTED, TYPES, Frames, Pairs, Rows, joined
+from configtron.fingerprint.passive.connections import PASSES
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
 from configtron.model.errors import BadInput
@@ -53,7 +54,8 @@ LINKS: list[tuple[int, Callable[[bytes], bytes]]] = [
     (1, lambda p: write.ethernet(p, 0x88A8, 0x8100)), (1, lambda p: bytes(12) + b"\x88\x64" + bytes(6) + b"\0\x21" + p),
     (1, lambda p: bytes(12) + b"\x89\x09" + bytes(6) + write.kind(p) + p), (0, lambda p: bytes(4) + p), (12, bytes),
     (113, lambda p: bytes(14) + write.kind(p) + p), (276, lambda p: write.kind(p) + bytes(18) + p),
-    (101, bytes), (108, lambda p: bytes(4) + p), (109, lambda p: bytes(12) + p), (226, lambda p: bytes(24) + p), (9, bytes), (252, bytes),
+    (1, lambda p: bytes(12) + b"\x89\x26" + bytes(4) + write.kind(p) + p), (101, bytes), (108, lambda p: bytes(4) + p),
+    (109, lambda p: bytes(12) + p), (226, lambda p: bytes(24) + p), (9, bytes), (252, bytes),
 ]  # fmt: skip
 
 
@@ -101,27 +103,39 @@ def test_every_dialect_reads_the_same(name: str, monkeypatch: pytest.MonkeyPatch
     assert both(monkeypatch, DIALECTS[name], 1500)["counts"]["tcp"] == len(TALK)
 
 
-OPTIONS = (b"\1\1\x05\x0a", b"\5\x12\1\2", b"\2\4\1\2\3\3\7\4\2", b"\x08\x0a\5\x0a\3", b"\1\1\x08\x0a")
-HELLO, BYTES = b"\x16\x03\x01\x02\x00", (0, 1, 2, 4, 5, 6, 0x0D, 0x14, 0x16, 0x45, 0x60, 0xFF)
+# Places in an IP header and what they become; options, in one of which the acknowledged number stands; payloads.
+FIELDS = {
+    4: ((0, b"\x44"), (0, b"\x46"), (2, b"\0\0"), (2, b"\0\x24"), (6, b"\x20"), (6, b"\0"), (7, b"\1"), (9, b"\x11")),
+    6: ((4, b"\0\0"), (4, b"\0\7"), (6, b"\0"), (6, b"\x3a")),
+}
+ACKED = b"ackd"
+OPTIONS = (b"\1\1\5\x0a\0\0\0\0" + ACKED, b"\1\1\5\x0a", b"\5\x12\1\2", b"\2\4\1\2\3\3\7\4\2", b"\x08\x0a\5\x0a\3",
+           b"\2\4\1\2\2\4\3\4\4\2\0", b"\1" * 12)  # fmt: skip
+OPENINGS = (b"\x16\x03\x01\x02\x00\1", b"\x15\x03\x01\0\2\1", b"\x15\x03\x01\0\3\1", b"\0\0\6\4\0", b"\0\0\6\4\1",
+            b"\0\0\6\5\0", b"POST /", b"PRI * ", b"HTTP", b"OPT", b"PULL ")  # fmt: skip
+
+
+def packet_of(chance: random.Random) -> bytes:
+    """Return a packet with fields, options, payload or any bytes changed."""
+    packet = bytearray(chance.choice(ODD if chance.random() < 0.2 else [frame for _, frame in TALK]))
+    head = (20 if packet[0] >> 4 == 4 else 40) + 32
+    if chance.random() < 0.3:
+        packet[head:] = chance.choice(OPENINGS) + bytes(chance.randrange(700))
+    if chance.random() < 0.3:
+        options = chance.choice(OPTIONS).replace(ACKED, packet[head - 24 : head - 20])
+        packet[head - 12 : head - 12 + len(options)] = options
+    if chance.random() < 0.3:
+        at, value = chance.choice(FIELDS[packet[0] >> 4])
+        packet[at : at + len(value)] = value
+    for _ in range(chance.choice((0, 0, 0, 1, 3))):
+        packet[chance.randrange(min(len(packet), 90))] = chance.randrange(256)
+    return bytes(packet)
 
 
 def frames_of(chance: random.Random) -> tuple[int, list[write.Stamped]]:
-    """Return a link type and frames of it: plain and odd ones, some with bytes changed."""
+    """Return a link type and frames of it."""
     link, wrap = chance.choice(LINKS)
-    found = []
-    for number in range(chance.randrange(1, 60)):
-        packet = bytearray(chance.choice(ODD if chance.random() < 0.2 else [frame for _, frame in TALK]))
-        head = (20 if packet[0] >> 4 == 4 else 40) + 32
-        if chance.random() < 0.2:
-            packet[head:] = HELLO + bytes(chance.randrange(700))
-        if chance.random() < 0.3:
-            options = chance.choice(OPTIONS)
-            packet[head - 12 : head - 12 + len(options)] = options
-        frame = bytearray(wrap(bytes(packet)))
-        for _ in range(chance.choice((0, 0, 0, 1, 3))):
-            frame[chance.randrange(min(len(frame), 90))] = chance.choice((*BYTES, chance.randrange(256)))
-        found.append((write.START_NS + number * 10**6, bytes(frame)))
-    return link, found
+    return link, [(write.START_NS + n * 10**6, wrap(packet_of(chance))) for n in range(chance.randrange(1, 60))]
 
 
 def capture_of(chance: random.Random) -> bytes:
@@ -160,6 +174,28 @@ def test_places_outside_the_buffer_are_not_read(monkeypatch: pytest.MonkeyPatch)
         native.pcap_records(bytearray(9), 0, 10, "<", 1) is None
         and native.pcapng_blocks(bytearray(9), -1, 9, "<") is None
     )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_passes_over_rows_find_the_same(seed: int) -> None:
+    chance, count = np.random.default_rng(seed), 1 + seed * 300
+    kinds = Rows(*(chance.integers(0, 100, 9).astype(kind) for kind in TYPES.values()))
+    kinds = kinds._replace(bits=np.arange(9, dtype=np.uint8) * COUNTED, window=kinds.window[:1].repeat(9))
+    rows = kinds.take(chance.integers(0, 9, count))
+    # Equal but for one column that the hash leaves out.
+    rows.window[chance.random(count) < 0.2] += 1
+    of, resets = np.sort(chance.integers(0, 1 + count // 90, count)), chance.random(count) < 0.1
+    numbers, initial = (chance.integers(0, 1 << 32, size, np.uint32) for size in (count, 2 + count // 90))
+    passes = native.passes()
+    assert passes is not None and passes.order(of).tolist() == PASSES.order(of).tolist()
+    pairs = [sorted(zip(*(rows.tolist() for rows in one.equal(rows, of)), strict=True)) for one in (passes, PASSES)]
+    assert pairs[0] == pairs[1] and (len(pairs[0]) > 0) == (count > 1)
+    for values in (numbers, rows.seq, np.sort(numbers) + np.arange(count, dtype=np.uint32) * np.uint32(2_000_000_000)):
+        found = [one.unwrapped(values, of, initial, resets).tolist() for one in (passes, PASSES)]
+        assert found[0] == found[1]
+    # A connection without an initial number is Python's to refuse, not a place outside.
+    with pytest.raises(IndexError):
+        passes.unwrapped(numbers, of + len(initial), initial, resets)
 
 
 def test_without_the_library_python_reads() -> None:

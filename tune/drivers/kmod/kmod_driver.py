@@ -124,7 +124,10 @@ class KmodDriver:
         with self._device() as device:
             able = reaches(device.parameters())
             wanted = {name: checked(profile, able) for name, profile in changes.profiles.items()}
-            self._check_ports(device)
+            # Check that no rules of other listeners are in force: a namespace has one set of tables.
+            if self._is_enabled(device) and (ports := device.ports()) != self._ports() and device.profiles():
+                kept = f"local ports {listeners_text(map(str, ports))}" if ports else "every local port"
+                raise Refused(f"the module's rules here are for {kept}; roll them back first: configtron tune rollback")
             if not self._is_in_force(device):
                 _clear(device)
             self._check_names(device, changes)
@@ -306,12 +309,6 @@ class KmodDriver:
 
     def _is_in_force(self, device: Device) -> bool:
         return self._is_enabled(device) and device.ports() == self._ports()
-
-    def _check_ports(self, device: Device) -> None:
-        """Check that no rules of other listeners are in force: a namespace has one set of tables. Errors: `Refused`."""
-        if self._is_enabled(device) and (ports := device.ports()) != self._ports() and device.profiles():
-            kept = f"local ports {listeners_text(map(str, ports))}" if ports else "every local port"
-            raise Refused(f"the module's rules here are for {kept}; roll them back first: configtron tune rollback")
 
     def _check_names(self, device: Device, changes: Changes) -> None:
         """Check, before any write, that each name in the resulting rules has a profile. Errors: `BadInput`."""
