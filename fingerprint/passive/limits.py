@@ -121,7 +121,10 @@ def limits(numbers: Mapping[str, float | None]) -> tuple[Limit, ...]:
 def limits_of(columns: Mapping[str, Column]) -> Iterator[tuple[Limit, ...]]:
     """Yield the same of each connection, from columns."""
     read = [name for name in _READ if name in columns]
-    return (limits(dict(zip(read, row, strict=True))) for row in zip(*(columns[name].tolist() for name in read), strict=True))
+    return (
+        limits(dict(zip(read, row, strict=True)))
+        for row in zip(*(columns[name].tolist() for name in read), strict=True)
+    )
 
 
 def largest(columns: Mapping[str, Column]) -> tuple[Column, Column]:
