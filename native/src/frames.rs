@@ -166,7 +166,8 @@ struct Packet {
 pub fn decode(frames: &Frames, rows: &mut Rows, lists: &mut Lists) -> Counts {
     let mut found = Counts::default();
     let mut numbers = Numbers { recent: vec![(Key::default(), 0); RECENT], known: HashMap::new() };
-    for number in 0..frames.start.len() {
+    // A frame without a link type is left out: its record is broken, or a filter refused it.
+    for number in (0..frames.start.len()).filter(|&number| frames.link[number] >= 0) {
         match segment(frames, number, rows, lists, &mut found, &mut numbers) {
             Ok(()) => {}
             Err(Some(kind)) => found.kinds[kind as usize] += 1,
