@@ -20,6 +20,7 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column
 from configtron.fingerprint.passive.connection_report import IN_SECONDS, ConnectionReports, none_if_nan, numbers_of
+from configtron.fingerprint.passive.later_flights import LaterFlight
 from configtron.fingerprint.passive.limits import LIMITS
 from configtron.fingerprint.passive.readings import Hellos
 from configtron.fingerprint.passive.summary import CONNECTION, SIDE, SIDES
@@ -56,7 +57,7 @@ def columns() -> list[str]:
     sides = [f"{side}_{name}" for side in SIDES for name in (*SIDE, "goodput_kbps", "loss") if name not in NOT_SHOWN]
     ends = [f"{side}_{name}" for side in SIDES for name in ("address", "port")]
     verdicts = [f"{knob}{suffix}" for knob in SHOWN_KNOBS for suffix in VERDICT_SUFFIXES]
-    return [*times, *ends, *numbers, *sides, *HELLO_COLUMNS, *verdicts]
+    return [*times, *ends, *numbers, *sides, "largest_window", *HELLO_COLUMNS, *verdicts]
 
 
 def write_csv(batches: Iterable[ConnectionReports], files: list[str], out: TextIO, *, header: bool = True) -> int:
@@ -134,6 +135,13 @@ def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterato
         )
         yield _rounded_cells(reports.goodput_kbps[side][rows], 3)
         yield _rounded_cells(reports.loss[side][rows], 6)
+    yield one_if_same([_largest(windows) for windows in reports.windows[rows]])
+
+
+def _largest(windows: Sequence[LaterFlight]) -> str:
+    """Return the largest window that later flights show, as verdicts are written."""
+    segments, grade = max(((one.segments, one.grade) for one in windows), default=(0, ""))
+    return f">= {segments}" if grade == "L" else f"{segments or ''}"
 
 
 def texts_by_kind(

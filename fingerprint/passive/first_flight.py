@@ -72,7 +72,8 @@ PROOFS = (
 )  # fmt: skip
 # The first segment may be a short response head only in a flight of at least this many segments.
 HEADED_LEAST = 2
-# From this proof on, a flight has no value.
+# The proof of an exact window. From `NONE` on, a flight has no value.
+PROVEN = "ack-clocked"
 NONE = PROOFS.index("no-handshake")
 
 

@@ -34,6 +34,7 @@ from configtron.fingerprint.passive.columns import (
 )
 from configtron.fingerprint.passive.connections import Connections, Passes, connect, running
 from configtron.fingerprint.passive.heads import Heads
+from configtron.fingerprint.passive.later_flights import FLIGHTS_MOST, LaterFlight
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, ConnectionSummary, summarise
 from configtron.fingerprint.passive.tunnels import UNREAD
 
@@ -92,6 +93,8 @@ class Gathering:
         self._heads_carried = 0
         # Counts so far of connections that go on, by first frame.
         self._before: dict[int, dict[str, int]] = {}
+        # Their later flights so far.
+        self._later: dict[int, list[LaterFlight]] = {}
 
     def take(self, rows: Rows | None, until_ns: int = ALWAYS) -> Iterator[Batch]:
         """Take more rows of one file; yield a batch if they have become many. Other files have all up to `until_ns`."""
@@ -182,7 +185,11 @@ class Gathering:
         columns = summary.columns
         for place, frame in enumerate(columns["frame"].tolist()):
             before = self._before.pop(frame, None)
-            for name, value in (before or {}).items():
+            if before is None:
+                continue
+            known = {one.at_ns: one for one in (*summary.later.get(place, ()), *self._later.pop(frame, ()))}
+            summary.later[place] = [known[at] for at in sorted(known)]
+            for name, value in before.items():
                 columns[name][place] = _joined(CONNECTION_COLUMNS[name].join, value, int(columns[name][place]))
 
     def _ended(self, found: Connections, summary: ConnectionSummary, now_ns: int) -> Column:
@@ -215,7 +222,10 @@ class Gathering:
         added = {name: column for name, column in summary.columns.items() if CONNECTION_COLUMNS[name].join != "first"}
         for connection in np.flatnonzero(~over).tolist():
             values = {name: int(column[connection]) for name, column in added.items()}
-            self._before[int(summary.columns["frame"][connection])] = values
+            frame = int(summary.columns["frame"][connection])
+            self._before[frame] = values
+            if settled := [one for one in summary.later.get(connection, ()) if one.settled]:
+                self._later[frame] = settled[:FLIGHTS_MOST]
         carried = rows.take(np.flatnonzero(keep))
         self._carried = carried.size
         carried = joined([carried._replace(bits=carried.bits | np.uint8(COUNTED)), later])

@@ -174,6 +174,57 @@ def test_a_flight_whose_last_segment_pushes_is_a_bound(flags: int, grade: str, t
     assert (found.value, found.grade) == (3, grade)
 
 
+LATER = SECOND + 0.05
+ASKS = says(0, LATER, ACK, 101, 1 + 14 * FULL, 100)
+
+
+def anew(count: int, at_s: float = LATER + RTT_S, ack: int = 201, more: int = 4, **how: Any) -> list[Step]:
+    """A flight behind fourteen segments, the ACK of two, and what that lets out."""
+    done = at_s + 0.003
+    ranges = [(at_s, 14, count, at_s - RTT_S), (done + RTT_S, 14 + count, more, done)]
+    data = [says(1, at + n / 10_000, ACK, 1 + (first + n) * FULL, ack, FULL, echo_s=echo)
+            for at, first, many, echo in ranges for n in range(many)]  # fmt: skip
+    return [*data, says(0, done, ACK, ack, 1 + 16 * FULL, **how)]
+
+
+def hello(kind: int) -> bytes:
+    body = b"\3\3" + bytes(32) + (b"\0\0\2\x13\1\1\0" if kind == 1 else b"\0\x13\1\0")
+    return b"\x16\3\3" + (len(body) + 4).to_bytes(2, "big") + bytes((kind, 0, 0, len(body))) + body
+
+
+@pytest.mark.parametrize(("steps", "windows"), [
+    ([acked(14, LATER), ASKS, *anew(20)], [(20, "C", "request")]),
+    ([ASKS, *anew(20)], [(20, "C", "request")]),
+    ([ASKS, *anew(20, more=0)], [(20, "L", "request")]),
+    ([ASKS, *anew(1)], []),
+    # a second passed: with a request, or without
+    ([acked(14, LATER), says(0, LATER + 1, ACK, 101, 1 + 14 * FULL, 100), *anew(5, LATER + 1 + RTT_S)],
+     [(5, "C", "idle")]),
+    ([acked(14, LATER), *anew(5, LATER + 1, 101)], [(5, "C", "idle")]),
+    # the path was not quiet; the server had not heard the request; the capture lacks it
+    ([acked(13, LATER), says(0, LATER, ACK, 101, 1 + 13 * FULL, 100), *anew(20)], []),
+    ([ASKS, *anew(20, ack=101)], []),
+    ([says(0, LATER, ACK, 201, 1 + 14 * FULL), *anew(20)], []),
+    # two requests, the second while the first answer is on its way
+    ([ASKS, *anew(20), says(0, LATER + RTT_S + 0.002, ACK, 201, 1 + 14 * FULL, 50)], [(20, "L", "request")]),
+])  # fmt: skip
+def test_a_later_flight_is_read_like_the_first(
+    steps: list[Step], windows: list[tuple[int, str, str]], tmp_path: Path
+) -> None:
+    conversation = talk(*PROVEN, *steps, window=65535)
+    (one,) = report_connections(conversation.batch(tmp_path), ["x"])
+    assert [(w.segments, w.grade, w.why) for w in one.windows] == windows
+    # the first flight is that of the connection; inside TLS the first later one is that at a request
+    for way, kind in enumerate((1, 2)):
+        at = next(n for n, (_, frame) in enumerate(conversation.frames) if len(frame) > 140 + 800 * way)
+        when, frame = conversation.frames[at]
+        conversation.frames[at] = when, frame[: -(100, FULL)[way]] + hello(kind).ljust((100, FULL)[way], b"\0")
+    found = verdicts(conversation, tmp_path)
+    asked = found.get("cwnd_at_request")
+    shown = [(segments, "L" if why == "idle" else grade) for segments, grade, why in windows]
+    assert [found["icw"].value, asked and (asked.value, asked.grade)] == [10, shown[0] if shown else None]
+
+
 @pytest.mark.parametrize("stamps", [True, False])
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 10, 16, 30, 64])
 def test_an_ack_clocked_flight_is_exact(count: int, stamps: bool, tmp_path: Path) -> None:
