@@ -121,7 +121,10 @@ def limits(numbers: Mapping[str, float | None]) -> tuple[Limit, ...]:
 def limits_of(columns: Mapping[str, Column]) -> Iterator[tuple[Limit, ...]]:
     """Yield the same of each connection, from columns."""
     read = [name for name in _READ if name in columns]
-    return (limits(dict(zip(read, row, strict=True))) for row in zip(*(columns[name].tolist() for name in read), strict=True))
+    return (
+        limits(dict(zip(read, row, strict=True)))
+        for row in zip(*(columns[name].tolist() for name in read), strict=True)
+    )
 
 
 def largest(columns: Mapping[str, Column]) -> tuple[Column, Column]:
@@ -292,7 +295,11 @@ class _Flow:
         until = np.where(until < len(of), until, len(of) - 1)
         until = np.where(of[until] == of, until, self.final[of])
         delivered = self.acks[0][until] - self.acks[0][since]
-        found: Column = (delivered > LEVEL_FLIGHTS * most) & (self.recover <= 0)
+        # a loss makes a congestion window smaller than it was
+        cut = (
+            _last(self.by_main & ((self.cause == CAUSES.index("rto")) | (self.cause == CAUSES.index("fast"))), of) >= 0
+        )
+        found: Column = (delivered > LEVEL_FLIGHTS * most) & ~cut
         return found[self.next]
 
     def codes(self, main: Column, rtt: Column, sack: Column, cut: Column) -> Column:
