@@ -21,6 +21,7 @@ from configtron.fingerprint.passive.connection_report import (
     none_if_nan,
     numbers_of,
 )
+from configtron.fingerprint.passive.later_flights import LaterFlight
 from configtron.fingerprint.passive.limits import Limit, limits_of
 from configtron.fingerprint.passive.readings import CLOCKS, Hellos
 from configtron.fingerprint.passive.summary import SIDE, SIDES
@@ -60,6 +61,7 @@ def form(connection: ConnectionReport, files: list[str]) -> dict[str, Json]:
             "handshake": _without_none({**handshake, **agreed}),
             **{side: _side(connection, side) for side in SIDES},
             "tls": _tls(connection.hellos),
+            "windows": _windows(connection.windows),
             "observations": _readings(connection.observations),
         }
     )
@@ -72,10 +74,15 @@ def write_jsonl(batches: Iterable[ConnectionReports], files: list[str], out: Tex
     """
     count = 0
     for reports in batches:
-        for rows, texts in texts_by_kind(reports, reports.alike, _names_and_verdicts):
-            out.write("\n".join(_objects(_members(reports, rows, files, texts), len(texts))) + "\n")
-            count += len(texts)
+        out.writelines(f"{line}\n" for line in json_rows(reports, files))
+        count += len(reports)
     return count
+
+
+def json_rows(reports: ConnectionReports, files: list[str]) -> Iterator[str]:
+    """Yield the line of each connection."""
+    for rows, texts in texts_by_kind(reports, reports.alike, _names_and_verdicts):
+        yield from _objects(_members(reports, rows, files, texts), len(texts))
 
 
 def json_number(value: float | None) -> Json:
@@ -128,6 +135,15 @@ def _readings(observations: Sequence[Observation]) -> Json:
     return found
 
 
+def _windows(windows: Sequence[LaterFlight]) -> Json:
+    found: list[Json] = [
+        {"at": round(one.at_ns / 1e9, 9), "frame": one.frames[0] & FRAME_MASK, "segments": one.segments,
+         "grade": one.grade, "proof": one.proof, "why": one.why}
+        for one in windows
+    ]  # fmt: skip
+    return found or None
+
+
 def _without_none(form: dict[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in form.items() if value is not None}
 
@@ -169,6 +185,7 @@ def _members(
     yield _named("server", _objects(_side_members(reports, rows, numbers, 1), size))
     yield _by_value("started_at", (started / 1e9).tolist(), lambda at: round(at, 9) or None)
     yield [tls for _, tls in texts]
+    yield one_if_same([_member("windows", _windows(windows)) for windows in reports.windows[rows]])
 
 
 def _handshake_members(numbers: dict[str, Column]) -> Iterator[Cells]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column
 from configtron.fingerprint.passive.connection_report import IN_SECONDS, ConnectionReports, none_if_nan, numbers_of
+from configtron.fingerprint.passive.later_flights import LaterFlight
 from configtron.fingerprint.passive.limits import LIMITS
 from configtron.fingerprint.passive.readings import Hellos
 from configtron.fingerprint.passive.summary import CONNECTION, SIDE, SIDES
@@ -56,7 +57,7 @@ def columns() -> list[str]:
     sides = [f"{side}_{name}" for side in SIDES for name in (*SIDE, "goodput_kbps", "loss") if name not in NOT_SHOWN]
     ends = [f"{side}_{name}" for side in SIDES for name in ("address", "port")]
     verdicts = [f"{knob}{suffix}" for knob in SHOWN_KNOBS for suffix in VERDICT_SUFFIXES]
-    return [*times, *ends, *numbers, *sides, *HELLO_COLUMNS, *verdicts]
+    return [*times, *ends, *numbers, *sides, "largest_window", *HELLO_COLUMNS, *verdicts]
 
 
 def write_csv(batches: Iterable[ConnectionReports], files: list[str], out: TextIO, *, header: bool = True) -> int:
@@ -68,10 +69,25 @@ def write_csv(batches: Iterable[ConnectionReports], files: list[str], out: TextI
         out.write(",".join(columns()) + "\n")
     count = 0
     for reports in batches:
-        for rows, texts in texts_by_kind(reports, reports.kinds, _tls_and_verdict_text):
-            out.write("\n".join(joined(",", (*_cells(reports, rows, files), texts), len(texts))) + "\n")
-            count += len(texts)
+        out.writelines(f"{row}\n" for row in csv_rows(reports, files))
+        count += len(reports)
     return count
+
+
+def csv_rows(reports: ConnectionReports, files: list[str]) -> Iterator[str]:
+    """Yield the row of each connection."""
+    for rows, texts in texts_by_kind(reports, reports.kinds, _tls_and_verdict_text):
+        yield from joined(",", (*_cells(reports, rows, files), texts), len(texts))
+
+
+def cells_of(reports: ConnectionReports, files: list[str], name: str) -> Sequence[str]:
+    """Return each connection's cell in that column; there is one connection at least."""
+    place = columns().index(name) - (len(columns()) - len(HELLO_COLUMNS) - len(SHOWN_KNOBS) * len(VERDICT_SUFFIXES))
+    if place < 0:
+        cells = list(_cells(reports, slice(None), files))[place]
+        return [cells] * len(reports) if isinstance(cells, str) else cells
+    found = texts_by_kind(reports, reports.kinds, lambda seen, hellos: [*tls_names(*hellos), *_verdicts(seen)][place])
+    return [text for _, texts in found for text in texts]
 
 
 def joined(separator: str, cells: Iterable[Cells], count: int) -> Iterator[str]:
@@ -119,6 +135,13 @@ def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterato
         )
         yield _rounded_cells(reports.goodput_kbps[side][rows], 3)
         yield _rounded_cells(reports.loss[side][rows], 6)
+    yield one_if_same([_largest(windows) for windows in reports.windows[rows]])
+
+
+def _largest(windows: Sequence[LaterFlight]) -> str:
+    """Return the largest window that later flights show, as verdicts are written."""
+    segments, grade = max(((one.segments, one.grade) for one in windows), default=(0, ""))
+    return f">= {segments}" if grade == "L" else f"{segments or ''}"
 
 
 def texts_by_kind(

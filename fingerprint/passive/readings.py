@@ -21,8 +21,9 @@ from configtron.fingerprint import INFERENCES, http_version, negotiated_options,
 from configtron.fingerprint.head import head_fields
 from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK, Column, Endpoint
 from configtron.fingerprint.passive.connections import edges
-from configtron.fingerprint.passive.first_flight import NONE, PROOFS
+from configtron.fingerprint.passive.first_flight import PROOFS, PROVEN
 from configtron.fingerprint.passive.gathering import Batch
+from configtron.fingerprint.passive.later_flights import FLIGHTS_MOST, LaterFlight
 from configtron.fingerprint.passive.likeness import likeness
 from configtron.fingerprint.passive.tls import Hello, hello
 from configtron.fingerprint.passive.traces import (
@@ -36,6 +37,7 @@ from configtron.fingerprint.passive.traces import (
     traces_of,
 )
 from configtron.fingerprint.verdict import no, yes
+from configtron.fingerprint.window_proofs import IDLE_MIN_S, IDLE_RTTS
 from configtron.model.nouns import OPT_TIMESTAMPS, Observation, Target, Trace, Value
 
 METHOD = "first flight by timestamps", "first flight by time"
@@ -159,7 +161,13 @@ class ConnectionReading:
         name, started = f"{self._files[file]}/{where & FRAME_MASK}", int(batch.summary.columns["started"][connection])
         trace = Trace(name, target, "capture", str(self._like.probe[connection]), started_at=started)
         found = [*self._inferences(connection, trace, streams, secret), *self._first_flight(connection, trace)]
+        if hellos[0] is not None and hellos[1] is not None:
+            found += self._at_request(connection, trace)
         return tuple(found), hellos
+
+    def later(self, connection: int) -> Sequence[LaterFlight]:
+        """Return the later flights of a connection; none where they are not exact."""
+        return () if self._inexact(connection) else self._batch.summary.later.get(connection, [])[:FLIGHTS_MOST]
 
     def asked(self, connection: int) -> tuple[object, ...]:
         """Return what the client's SYN offers, and its request or hello: other ones get other answers."""
@@ -209,6 +217,25 @@ class ConnectionReading:
         for observation in windows(trace, flight, tuple(self._flight_frames[begin:end].tolist())):
             if self._wanted is None or observation.knob in self._wanted:
                 yield _without_inexact(observation, self._inexact(connection))
+
+    def _at_request(self, connection: int, trace: Trace) -> Iterator[Observation]:
+        """Yield the window at the first request inside TLS whose answer is longer than a segment.
+
+        A flight that opens with a ServerHello answers no request, but a second ClientHello.
+        """
+        kept, knob = self._batch.heads.kept, "cwnd_at_request"
+        heads = ((one, kept.get(one.frames[0])) for one in self.later(connection))
+        asked = (one for one, head in heads if head is None or not hello(head.payload))
+        if (one := next(asked, None)) is None or not (self._wanted is None or knob in self._wanted):
+            return
+        rtt_ns = max(int(self._batch.summary.columns["rtt"][connection]), 0)
+        was_idle = one.silent_ns > rtt_ns + max(IDLE_MIN_S * 1e9, IDLE_RTTS * rtt_ns)
+        doubt = "after-idle" if was_idle else "after-loss" if one.again else ""
+        details, method = _flight_details((one.segments, *one.flight))
+        grade = "C" if one.proof == PROVEN and not doubt else "L"
+        details |= {"proof": doubt} if doubt and one.proof == PROVEN else {}
+        frames = tuple(frame & FRAME_MASK for frame in one.frames)
+        yield yes(knob, one.segments, trace, "segments", method, grade, frames, details)
 
     def _inexact(self, connection: int) -> str:
         """Return the reason why counts and times of this connection are not exact; "" if they are."""
@@ -280,16 +307,13 @@ def windows(trace: Trace, flight: Sequence[int], evidence: tuple[int, ...]) -> I
     After a repeated SYN-ACK the window may have been cut to one segment (RFC 5681 3.1): then the flight shows the
     window at the request, and of the initial one that it is no smaller.
     """
-    segments, size, mss, proof, stamped, _, _, merged, again = flight
-    name, method = PROOFS[proof], METHOD[not stamped]
-    if proof >= NONE:
+    segments, again = flight[0], flight[-1]
+    details, method = _flight_details(flight)
+    if (name := str(details["proof"])) in REASONS:
         reason = "synack-repeated" if again and name == "no-data" else REASONS[name]
         yield no("icw", reason, trace, "segments", method)
         return
-    details: dict[str, Value] = {"bytes": size, "mss": mss, "proof": name, "timestamps": bool(stamped)}
-    if merged:
-        details["merged"] = True
-    grade = "C" if name == "ack-clocked" else "L"
+    grade = "C" if name == PROVEN else "L"
     if not again:
         yield yes("icw", segments, trace, "segments", method, grade, evidence, details)
         return
@@ -299,3 +323,10 @@ def windows(trace: Trace, flight: Sequence[int], evidence: tuple[int, ...]) -> I
     else:
         yield no("icw", "synack-repeated", trace, "segments", method)
     yield yes("cwnd_at_request", segments, trace, "segments", method, grade, evidence, details)
+
+
+def _flight_details(flight: Sequence[int]) -> tuple[dict[str, Value], str]:
+    """Return the details of a flight, and the method."""
+    _, size, mss, proof, stamped, _, _, merged, _ = flight
+    details: dict[str, Value] = {"bytes": size, "mss": mss, "proof": PROOFS[proof], "timestamps": bool(stamped)}
+    return details | ({"merged": True} if merged else {}), METHOD[not stamped]
