@@ -85,6 +85,8 @@ class ConnectionReading:
         # The probes whose traces a wanted inference reads; and those that it reads without bytes of the streams.
         read, silent = _probes_read(wanted), _probes_read(None if wanted is None else wanted - SPOKEN)
         self._has_inference = np.where(like.speaks, np.isin(like.probe, [*read]), np.isin(like.probe, [*silent]))
+        columns = batch.summary.columns
+        self._has_inference |= ("rto" in silent) & (columns["synacks"] > 1) & (columns["syns"] == 1)
         self._reads_flight = (like.probe == "rwin") & (wanted is None or bool(wanted & WINDOWS))
         self._flight_frames, self._flight_edges = _flight_frames(batch)
         self._same_segments = self._group_unanswered()
