@@ -90,7 +90,9 @@ def single(folder: Path, names: Sequence[str]) -> float:
     constant = Counter(cause for cause, _ in seen.elements()).most_common(1)[0]
     print(f"right: {sum(right.values())} of {total} ({share:.1%}); " + ", ".join(f"{p} {right[p]}" for p in PLACES))
     print(f"always {constant[0]}: {constant[1]} of {total} ({constant[1] / total:.1%}); silence: 0")
-    print("behind the loss, where no packet shows the cause: " + ", ".join(f"{n} x {what}" for what, n in behind.items()))
+    print(
+        "behind the loss, where no packet shows the cause: " + ", ".join(f"{n} x {what}" for what, n in behind.items())
+    )
     return share
 
 
@@ -107,12 +109,16 @@ def pairs(folder: Path, found: dict[str, dict[str, dict[str, float]]]) -> int:
             good += (fine := near and {part.limit for part in one.limits[:2]} == set(plant.cause))
             number += 1
             if not fine:
-                says = ", ".join(f"{c} {shares.get(c, 0.0):.0%} of {'?' if t is None else f'{t:.0%}'}" for c, t in true.items())
+                says = ", ".join(
+                    f"{c} {shares.get(c, 0.0):.0%} of {'?' if t is None else f'{t:.0%}'}" for c, t in true.items()
+                )
                 print(f"    {name} at {place}: {says}; {one.limits[0].limit}, {one.limits[1].limit}")
     print(f"two causes: {good} of {number} right")
     for limit in ("receive-window", "sender"):
         off = [abs(ours - theirs) for ours, theirs in _accounts(folder, found, limit)]
-        print(f"{limit}, beside the sender's kernel: {len(off)} connections, off by {max(off):.1%} of the duration at most")
+        print(
+            f"{limit}, beside the sender's kernel: {len(off)} connections, off by {max(off):.1%} of the duration at most"
+        )
     return 0
 
 

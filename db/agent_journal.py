@@ -72,7 +72,4 @@ class AgentJournal(Tuning):
 
     def documents(self) -> list[bytes]:
         """Return the documents in force, in the order in which they were applied."""
-        with self._clear():
-            return [
-                document for (document,) in self._connection.execute("SELECT document FROM fleet_applied ORDER BY id")
-            ]
+        return [document for (document,) in self._read("SELECT document FROM fleet_applied ORDER BY id")]

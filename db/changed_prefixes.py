@@ -88,8 +88,7 @@ class ChangedPrefixes(DeploymentRows):
 
     def wanted_profiles(self) -> Rules:
         """Return what is wanted without its prefixes."""
-        with self._clear():
-            rows = self._connection.execute("SELECT name, settings FROM profile ORDER BY name").fetchall()
+        rows = self._read("SELECT name, settings FROM profile ORDER BY name")
         profiles = {name: Profile(name, pairs_of(json.loads(settings))) for name, settings in rows}
         return Rules(profiles, {}, self._fact("default"))
 
@@ -100,8 +99,7 @@ class ChangedPrefixes(DeploymentRows):
 
     def prefix_count(self) -> int:
         """Return how many prefixes are wanted."""
-        with self._clear():
-            return int(self._connection.execute("SELECT count(*) FROM prefix").fetchone()[0])
+        return int(self._row("SELECT count(*) FROM prefix")[0])
 
     def _note_changed(self, prefixes: Collection[str]) -> None:
         """Note the profiles of prefixes before they are written; a part of the writer's transaction."""
@@ -130,8 +128,7 @@ class ChangedPrefixes(DeploymentRows):
         self._connection.execute("DELETE FROM tuning WHERE name = 'base'")
 
     def _fact(self, name: str) -> str:
-        with self._clear():
-            row = self._connection.execute("SELECT value FROM tuning WHERE name = ?", (name,)).fetchone()
+        row = self._row("SELECT value FROM tuning WHERE name = ?", name)
         return row[0] if row else ""
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from configtron import __version__
 from configtron.db.private import folder_made, owned
@@ -98,6 +98,16 @@ class Database:
         """Execute one statement that writes. Errors: `BadInput`, `Busy`, `Unwritten`."""
         with self._clear():
             return self._connection.execute(statement, values)
+
+    def _read(self, query: str, *values: object) -> list[Any]:
+        """Return all rows of a query. Errors: as `_write`."""
+        with self._clear():
+            return self._connection.execute(query, values).fetchall()
+
+    def _row(self, query: str, *values: object) -> Any:
+        """Return the first row of a query; None: there is none. Errors: as `_write`."""
+        with self._clear():
+            return self._connection.execute(query, values).fetchone()
 
     def _begin_job(self, table: str, **columns: str) -> int:
         """Add a row of `run`, `watch`, `measurement` or `replay`, which is running from now on; return its number."""

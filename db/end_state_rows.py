@@ -39,15 +39,13 @@ class EndStateRows(Database):
 
     def every(self) -> EndStates:
         """Return all connections, in order of their beginning."""
-        with self._clear():
-            rows = self._connection.execute(SELECT_END_STATES).fetchall()
+        rows = self._read(SELECT_END_STATES)
         return _states(rows)
 
     def latest(self, most: int, of_prefix: int) -> EndStates:
         """Return the latest connections that were added, so many of a prefix at most, in order of their beginning."""
         asked = (LOOKED_THROUGH * most, of_prefix, most)
-        with self._clear():
-            rows = self._connection.execute(SELECT_LATEST, asked).fetchall()
+        rows = self._read(SELECT_LATEST, *asked)
         return _states(rows)
 
     def save_models(self, states: dict[str, str], learned: int) -> None:
@@ -60,8 +58,7 @@ class EndStateRows(Database):
 
     def models(self) -> dict[str, str]:
         """Return the state of each classifier by name; none where nothing was learned."""
-        with self._clear():
-            return dict(self._connection.execute("SELECT name, state FROM initial_model"))
+        return dict(self._read("SELECT name, state FROM initial_model"))
 
 
 def end_state_values(states: EndStates) -> list[tuple[object, ...]]:

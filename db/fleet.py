@@ -144,13 +144,11 @@ class FleetStore(Database):
     def enrolled(self) -> list[EnrolledAgent]:
         """Return every agent that was enrolled, revoked ones too, by name."""
         query = "SELECT name, key, enrolled_at, coalesce(revoked_at, '') FROM fleet_agent ORDER BY name, enrolled_at"
-        with self._clear():
-            return [EnrolledAgent(*row) for row in self._connection.execute(query)]
+        return [EnrolledAgent(*row) for row in self._read(query)]
 
     def allowed(self) -> dict[str, str]:
         """Return key -> name of the agents that may connect."""
-        with self._clear():
-            return dict(self._connection.execute("SELECT key, name FROM fleet_agent WHERE revoked_at IS NULL"))
+        return dict(self._read("SELECT key, name FROM fleet_agent WHERE revoked_at IS NULL"))
 
     # Maps.
 
@@ -168,20 +166,17 @@ class FleetStore(Database):
     def maps(self) -> list[MapRow]:
         """Return every map that was published, oldest first."""
         query = "SELECT term, version, made_at, why, prefixes, document IS NOT NULL FROM fleet_map ORDER BY 1, 2"
-        with self._clear():
-            return [MapRow(*row) for row in self._connection.execute(query)]
+        return [MapRow(*row) for row in self._read(query)]
 
     def document(self, term: int, version: int) -> bytes | None:
         """Return a map as it was signed, whole; None: there is none, or it is too old."""
         query = "SELECT document FROM fleet_map WHERE term = ? AND version = ?"
-        with self._clear():
-            row = self._connection.execute(query, (term, version)).fetchone()
+        row = self._row(query, term, version)
         return row[0] if row else None
 
     def facts(self) -> dict[str, str]:
         """Return the single facts."""
-        with self._clear():
-            return dict(self._connection.execute("SELECT name, value FROM fleet_fact"))
+        return dict(self._read("SELECT name, value FROM fleet_fact"))
 
     def put_facts(self, facts: Mapping[str, str]) -> None:
         """Keep facts, all or none."""
@@ -325,8 +320,7 @@ class FleetStore(Database):
     def rows_after(self, position: int, most: int = ROWS) -> list[tuple[int, OutcomeRow]]:
         """Return the rows with numbers above `position`, in order of arrival, each with its number."""
         query = f"{SELECT_ROWS} WHERE fleet_outcome.id > ? ORDER BY fleet_outcome.id LIMIT ?"
-        with self._clear():
-            rows = self._connection.execute(query, (position, most)).fetchall()
+        rows = self._read(query, position, most)
         return [(row[0], _outcome_row(row)) for row in rows]
 
     def latest_rows(self, most: int) -> tuple[int, list[OutcomeRow]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from itertools import groupby
 from operator import itemgetter
 from types import MappingProxyType
@@ -94,8 +93,7 @@ class Measuring(Database):
 
     def measurements(self) -> tuple[MeasurementRow, ...]:
         """Return all of them, oldest first."""
-        with self._clear(), closing(self._connection.execute(SELECT_MEASUREMENTS)) as rows:
-            return tuple(MeasurementRow(*row) for row in rows)
+        return tuple(MeasurementRow(*row) for row in self._read(SELECT_MEASUREMENTS))
 
     def measurement(self, number: int) -> MeasurementRow:
         """Return the measurement of that number; negative numbers count from the end. Errors: `BadInput`."""
@@ -156,11 +154,10 @@ class Measuring(Database):
 
     def shards(self, number: int) -> tuple[ShardRow, ...]:
         """Return a measurement's shards, in the order in which they were done."""
-        with self._clear(), closing(self._connection.execute(SELECT_SHARDS, (number,))) as rows:
-            return tuple(
-                ShardRow(condition, orders, json.loads(software), lines, virtual_s, wall_s, loads, json.loads(seen))
-                for condition, orders, software, lines, virtual_s, wall_s, loads, seen in rows
-            )
+        return tuple(
+            ShardRow(condition, orders, json.loads(software), lines, virtual_s, wall_s, loads, json.loads(seen))
+            for condition, orders, software, lines, virtual_s, wall_s, loads, seen in self._read(SELECT_SHARDS, number)
+        )
 
     def cells(self, number: int) -> Iterator[Kept]:
         """Yield a measurement's cells, by condition, configuration and site."""

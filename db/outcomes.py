@@ -103,25 +103,21 @@ class Outcomes(Database):
             "SELECT id, begun_at, source, about, (SELECT count(*) FROM outcome WHERE outcome.log = log.id) FROM log"
             " ORDER BY id"
         )
-        with self._clear():
-            return [LogRow(*row) for row in self._connection.execute(query)]
+        return [LogRow(*row) for row in self._read(query)]
 
     def not_taught(self) -> dict[str, int]:
         """Return how many page loads of the live loop are stored and do not teach, by reason."""
         query = "SELECT why_not, count(*) FROM fleet_outcome WHERE NOT teaches GROUP BY 1 ORDER BY 1"
-        with self._clear():
-            return dict(self._connection.execute(query).fetchall())
+        return dict(self._read(query))
 
     def metrics(self) -> dict[str, int]:
         """Return what the logs measured, each with the number of its first log."""
         query = f"SELECT {METRIC_OF}, min(id) FROM log GROUP BY 1 ORDER BY 2"
-        with self._clear():
-            return dict(self._connection.execute(query).fetchall())
+        return dict(self._read(query))
 
     def metric_of(self, log: int) -> str:
         """Return what a log measured; below 0: what all logs like log -n measured. "" if there is no such log."""
-        with self._clear():
-            row = self._connection.execute(f"SELECT {METRIC_OF} FROM log WHERE id = ?", (abs(log),)).fetchone()
+        row = self._row(f"SELECT {METRIC_OF} FROM log WHERE id = ?", abs(log))
         return row[0] if row else ""
 
     def _where(self, log: int) -> str:
@@ -164,22 +160,19 @@ class Outcomes(Database):
             " AND measured_at BETWEEN (SELECT min(measured_at) FROM new) AND (SELECT max(measured_at) FROM new)"
             " GROUP BY log ORDER BY 2 DESC, 1 LIMIT 1"
         )
-        with self._clear():
-            return self._connection.execute(query, (log, log)).fetchone() or (0, 0)
+        return self._row(query, log, log) or (0, 0)
 
     def count(self, log: int = 0, after: int = 0) -> int:
         """Return outcomes of a log (0: of all, whatever they measured) with numbers above `after`."""
         where = f" AND {self._where(log)}" if log else ""
-        with self._clear():
-            row = self._connection.execute(f"SELECT count(*) FROM outcome WHERE id > ?{where}", (after,)).fetchone()
+        row = self._row(f"SELECT count(*) FROM outcome WHERE id > ?{where}", after)
         return int(row[0])
 
     def batches(self, log: int = 0, after: int = 0, size: int = BATCH) -> Iterator[Logged]:
         """Outcomes of a log (0: of all) with numbers above `after`, in order of arrival, at most `size` at a time."""
         where = f" AND {self._where(log)}"
         while True:
-            with self._clear():
-                rows = self._connection.execute(f"{SELECT}{where} ORDER BY id LIMIT ?", (after, size)).fetchall()
+            rows = self._read(f"{SELECT}{where} ORDER BY id LIMIT ?", after, size)
             if not rows:
                 return
             yield self._logged(rows)
@@ -202,8 +195,7 @@ class Outcomes(Database):
     def last(self, n: int, log: int = 0) -> Logged | None:
         """Return the latest n outcomes, oldest first; None if there are none."""
         query = f"SELECT min(id) FROM (SELECT id FROM outcome WHERE {self._where(log)} ORDER BY id DESC LIMIT ?)"
-        with self._clear():
-            (first,) = self._connection.execute(query, (n,)).fetchone()
+        (first,) = self._row(query, n)
         return None if first is None else next(self.batches(log, first - 1, n))
 
     def of_prefixes(self, prefixes: tuple[str, ...], n: int, log: int = 0) -> Logged | None:
@@ -211,16 +203,14 @@ class Outcomes(Database):
         ids = "SELECT word.id FROM json_each(?) AS wanted JOIN word ON word.text = wanted.value"
         mine = f"{self._where(log)} AND prefix IN ({ids})"
         query = f"SELECT * FROM ({SELECT} AND {mine} ORDER BY id DESC LIMIT ?) ORDER BY id"
-        with self._clear():
-            rows = self._connection.execute(query, (0, canonical(list(prefixes)), n)).fetchall()
+        rows = self._read(query, 0, canonical(list(prefixes)), n)
         return self._logged(rows) if rows else None
 
     def prefixes(self, log: int = 0) -> tuple[str, ...]:
         """Return every prefix that outcomes of a log (0: of any) are of."""
         named = f"SELECT DISTINCT prefix FROM outcome WHERE {self._where(log)}"
         query = f"SELECT text FROM word WHERE id IN ({named}) ORDER BY id"
-        with self._clear():
-            return tuple(text for (text,) in self._connection.execute(query))
+        return tuple(text for (text,) in self._read(query))
 
     def _logged(self, rows: Sequence[Sequence[Any]]) -> Logged:
         columns = dict(zip(("id", *OUTCOME_COLUMNS[1:]), zip(*rows, strict=True), strict=True))
@@ -247,14 +237,12 @@ class Outcomes(Database):
     def learners(self) -> list[Learner]:
         """Return every policy that was saved, oldest first, without its tensor."""
         names = ", ".join("NULL" if name == "warm" else name for name in LEARNER)
-        with self._clear():
-            return [Learner(*row) for row in self._connection.execute(f"SELECT {names} FROM learner ORDER BY id")]
+        return [Learner(*row) for row in self._read(f"SELECT {names} FROM learner ORDER BY id")]
 
     def learner(self, name: str) -> Learner | None:
         """Return the policy of that name as it was last saved."""
         query = f"SELECT {', '.join(LEARNER)} FROM learner WHERE name = ?"
-        with self._clear():
-            row = self._connection.execute(query, (name,)).fetchone()
+        row = self._row(query, name)
         return Learner(*row) if row else None
 
     def drop_learner(self, name: str) -> bool:
@@ -277,8 +265,7 @@ class Outcomes(Database):
         """Have a policy that learned from all logs learn from those of one metric from now on (`log` below 0), the one
         that it has learned from. Errors: `BadInput` for another metric."""
         query = f"SELECT {METRIC_OF} FROM log JOIN outcome ON outcome.log = log.id WHERE outcome.id = ?"
-        with self._clear():
-            row = self._connection.execute(query, (found.position,)).fetchone()
+        row = self._row(query, found.position)
         learned = self.metric_of(found.log) if found.log else row[0] if row else ""
         if learned and learned != self.metric_of(log):
             raise BadInput(f"{found.name} learned from {learned}, not {self.metric_of(log)}; start another: --name")
@@ -331,8 +318,7 @@ class Outcomes(Database):
     def gain_tests(self, log: int) -> list[GainTest]:
         """Return every test that may have had outcomes of a log (0 or less: of several), oldest first."""
         query = f"SELECT {', '.join(GainTest._fields)} FROM gain_test WHERE log <= 0 OR log = ? OR ? <= 0 ORDER BY id"
-        with self._clear():
-            return [GainTest(*row) for row in self._connection.execute(query, (log, log))]
+        return [GainTest(*row) for row in self._read(query, log, log)]
 
     def add_gain_test(self, test: GainTest) -> None:
         """Keep a test, and that it was made."""

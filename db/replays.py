@@ -40,8 +40,7 @@ class Replays(Database):
         where = "id = ?" if number is not None else "status <> 'done' AND ? IS NULL"
         count = "(SELECT count(*) FROM replay_part WHERE replay = replay.id)"
         query = f"SELECT {REPLAY_ROW}, state, {count} FROM replay WHERE {where} ORDER BY id DESC LIMIT 1"
-        with self._clear():
-            row = self._connection.execute(query, (number,)).fetchone()
+        row = self._row(query, number)
         if row is None:
             which = "to go on with" if number is None else f"of number {number}"
             raise BadInput(f"no replay {which} in {self.path}; begin one: configtron replay sessions")
@@ -60,8 +59,7 @@ class Replays(Database):
     def found(self, number: int) -> dict[int, str]:
         """Return the results of the parts that are done, by position."""
         query = "SELECT position, found FROM replay_part WHERE replay = ? ORDER BY position"
-        with self._clear():
-            return dict(self._connection.execute(query, (number,)))
+        return dict(self._read(query, number))
 
     def finish(self, number: int, status: str) -> None:
         """Say how it ended: done, interrupted."""

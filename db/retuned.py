@@ -28,8 +28,7 @@ class RetunedRows(Database):
     def retuned(self, at: RetunedPlace) -> dict[int, SocketChange]:
         """Return the changes of open connections at a place by cookie."""
         query = f"SELECT cookie, prefix, former, before, given FROM retuned WHERE {_PLACE}"
-        with self._clear():
-            rows = self._connection.execute(query, at).fetchall()
+        rows = self._read(query, *at)
         return {cookie: SocketChange(cookie, prefix, former, json.loads(before), json.loads(given))
                 for cookie, prefix, former, before, given in rows}  # fmt: skip
 

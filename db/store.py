@@ -9,7 +9,6 @@ lose the last transactions, never the file.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -109,8 +108,7 @@ class Store(Database):
 
     def runs(self) -> tuple[Run, ...]:
         """Return all runs, oldest first."""
-        with self._clear(), closing(self._connection.execute(SELECT_RUNS)) as rows:
-            return tuple(Run(*row) for row in rows)
+        return tuple(Run(*row) for row in self._read(SELECT_RUNS))
 
     def run(self, number: int) -> Run:
         """Return the run of that number."""
@@ -122,15 +120,13 @@ class Store(Database):
     def first_trace(self, run: int) -> tuple[str, int]:
         """Return the name and beginning (ns) of the run's trace that was stored first; ("", 0) without any."""
         query = "SELECT trace_id, started_at FROM trace WHERE run = ? ORDER BY id LIMIT 1"
-        with self._clear():
-            row: tuple[str, int] | None = self._connection.execute(query, (run,)).fetchone()
+        row: tuple[str, int] | None = self._row(query, run)
         return row or ("", 0)
 
     def evidence_files(self, run: int) -> list[str]:
         """Return the names of the files that a run's packets are in."""
         query = "SELECT DISTINCT evidence_file FROM trace WHERE run = ? AND frames > 0 ORDER BY evidence_file"
-        with self._clear(), closing(self._connection.execute(query, (run,))) as rows:
-            return [name for (name,) in rows]
+        return [name for (name,) in self._read(query, run)]
 
     def results(self, run: int, file: str = "", vantage: str = "") -> Iterator[Result]:
         """A run's results, ordered by site, vantage, trace; of one file only, and its vantage's without packets."""
@@ -179,8 +175,7 @@ class Store(Database):
 
     def watches(self) -> tuple[LiveFingerprint, ...]:
         """Return all watches, oldest first."""
-        with self._clear(), closing(self._connection.execute(SELECT_WATCHES)) as rows:
-            return tuple(LiveFingerprint(*row) for row in rows)
+        return tuple(LiveFingerprint(*row) for row in self._read(SELECT_WATCHES))
 
     def contexts(self, watch: LiveFingerprint) -> Iterator[Sighting]:
         """Return the contexts of a watch, in order of time."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
@@ -274,8 +273,7 @@ class Tuning(ChangedPrefixes):
 
     def acknowledged(self) -> dict[str, str]:
         """Ids that are muted, and what each is about."""
-        with self._clear():
-            return dict(self._connection.execute("SELECT advice, about FROM muted ORDER BY muted_at, advice"))
+        return dict(self._read("SELECT advice, about FROM muted ORDER BY muted_at, advice"))
 
     # The journal.
 
@@ -329,8 +327,7 @@ class Tuning(ChangedPrefixes):
         """Acts, oldest first; only those of these statuses, if any is named. `bare`: without their rules."""
         where = f" WHERE status IN ({', '.join('?' * len(statuses))})" if statuses else ""
         query = f"{SELECT_BARE if bare else SELECT_ACT}{where} ORDER BY id"
-        with self._clear(), closing(self._connection.execute(query, statuses)) as rows:
-            return [each if bare else self._changed(each) for each in map(_act_of, rows)]
+        return [each if bare else self._changed(each) for each in map(_act_of, self._read(query, *statuses))]
 
     def act(self, number: int, *, bare: bool = False) -> Transaction | None:
         """Return the act of that number; `bare`: without its rules."""
@@ -362,13 +359,11 @@ class Tuning(ChangedPrefixes):
 
     def in_force(self) -> dict[int, str]:
         """Status of every act whose rules are in force, by number; cheap enough for 4 Hz."""
-        with self._clear():
-            return dict(self._connection.execute(f"SELECT id, status FROM act WHERE status IN {IN_FORCE} ORDER BY id"))
+        return dict(self._read(f"SELECT id, status FROM act WHERE status IN {IN_FORCE} ORDER BY id"))
 
     def state(self, number: int) -> tuple[str, float]:
         """Status and end of the lease of an act (seconds since boot); cheap enough for 4 Hz."""
-        with self._clear():
-            row = self._connection.execute("SELECT status, expires_s FROM act WHERE id = ?", (number,)).fetchone()
+        row = self._row("SELECT status, expires_s FROM act WHERE id = ?", number)
         return row if row else ("undone", 0.0)
 
     def set_watchdog(self, number: int, process: str) -> None:
@@ -398,13 +393,11 @@ class Tuning(ChangedPrefixes):
     def frozen(self) -> list[Frozen]:
         """Return the frozen settings, oldest first."""
         query = f"SELECT {', '.join(Frozen._fields)} FROM frozen WHERE resumed_at IS NULL ORDER BY id"
-        with self._clear():
-            return [Frozen(*row) for row in self._connection.execute(query)]
+        return [Frozen(*row) for row in self._read(query)]
 
     def known(self, number: int) -> set[tuple[str, str]]:
         """Return what was found of a transaction's scopes by now, unfrozen or not: each is reported once."""
-        with self._clear():
-            return set(self._connection.execute("SELECT scope, found FROM frozen WHERE act = ?", (number,)))
+        return set(self._read("SELECT scope, found FROM frozen WHERE act = ?", number))
 
     def unfreeze(self, scopes: Collection[str] | None) -> int:
         """Touch these scopes again (None: all); how many were frozen."""

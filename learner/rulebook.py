@@ -173,17 +173,6 @@ def _medians(contexts: Contexts, each: list[Codes]) -> Contexts:
     return replace(found, bandwidth_kbps=kbps, rtt_ms=rtt, loss=loss, numbers=further)
 
 
-def _median(contexts: Contexts) -> Contexts:
-    """Return one row, the median of these contexts of one client; NaN where none knows a feature."""
-    known = contexts[np.flatnonzero(~np.isnan(contexts.points()).any(axis=1))]
-    if not len(known):
-        return contexts[:1]
-    numbers = (np.median(known.bandwidth_kbps), np.median(known.rtt_ms), known.loss.mean())
-    kbps, rtt, lost = (np.array([float(number)]) for number in numbers)
-    further = {name: np.array([_middle(column)]) for name, column in known.numbers.items()}
-    return replace(known[-1:], bandwidth_kbps=kbps, rtt_ms=rtt, loss=lost, numbers=further)
-
-
 def _middle(column: Floats) -> float:
     """Return the median of the known values; NaN where there is none."""
     known = column[~np.isnan(column)]
@@ -192,4 +181,4 @@ def _middle(column: Floats) -> float:
 
 def present(contexts: Contexts, site: str = "") -> Context:
     """One client's present network, from its latest contexts; asking for that site, or for any other."""
-    return replace(_median(contexts).row(0), site=site)
+    return replace(_medians(contexts, [np.arange(len(contexts))]).row(0), site=site)

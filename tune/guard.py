@@ -210,14 +210,24 @@ def unasked(profile: Profile, limits: Limits) -> str:
             f" {MOST_LEARNED_WINDOW}; --bound initcwnd=1..{window:.0f} if you answer for it")  # fmt: skip
 
 
+def check_reach(profile: Profile, reach: DriverReach) -> None:
+    """Check that a driver takes every setting of a profile, for a caller who asked no guard. Errors: `BadInput`."""
+    for knob, value in profile.settings:
+        if wrong := _out_of_reach(knob, value, reach):
+            raise BadInput(f"profile {profile.name}: {knob}={value_text(value)} {wrong}")
+
+
 def _out_of_reach(knob: str, value: Value, reach: DriverReach) -> str:
     beyond, one = f"is out of reach of the driver {reach.driver}", reach.settable.get(knob)
     if one is None:
-        why = reach.unreachable.get(knob)
+        why = reach.unreachable.get(knob) or ("" if knob in KNOBS else "no knob is called so")
         return f"{beyond}: {why}" if why else beyond
     if why := one.why_not(value):
         return f"{beyond}: {why}"
-    return "" if one.takes(value) else f"{beyond}, which takes {reach_text(one)}"
+    if not one.takes(value):
+        return f"{beyond}, which takes {reach_text(one)}"
+    is_whole = not isinstance(value, float) or KNOBS[knob].unit == "s" or value == int(value)
+    return "" if is_whole else f"{beyond}, which takes whole numbers"
 
 
 def reach_text(reach: Reach) -> str:

@@ -67,27 +67,6 @@ BY_KNOB: Mapping[str, Metric] = {metric.reach.knob: metric for metric in METRICS
 BY_NUMBER: Mapping[int, Metric] = {metric.number: metric for metric in METRICS}
 
 
-def check(profile: Profile, reaches: Mapping[str, Reach], refused: Mapping[str, str], driver: str) -> None:
-    """Check that a driver reaches all settings of a profile. Errors: `BadInput`, with the reason."""
-    for knob, value in profile.settings:
-        where = f"profile {profile.name}: {knob}={value!r}"
-        if knob not in KNOBS:
-            raise BadInput(f"{where}: no knob is called {knob!r}; see: configtron tune doctor")
-        if knob not in reaches:
-            why = refused.get(knob, "it has no such setting")
-            raise BadInput(f"{where}: the driver {driver} cannot set it: {why}")
-        if not reaches[knob].takes(value):
-            raise BadInput(f"{where}: out of reach of the driver {driver}, which takes {bounds(reaches[knob])}")
-
-
-def bounds(reach: Reach) -> str:
-    """Return the values that a reach takes, in words."""
-    if reach.values:
-        return " or ".join(map(str, reach.values))
-    ends = [f"from {reach.least:g}" if reach.least is not None else "", f"to {reach.most:g}" if reach.most else ""]
-    return " ".join(filter(None, ends)) or "any number"
-
-
 def numbers(profile: Profile) -> tuple[tuple[int, int | str], ...]:
     """Return a profile's settings as metrics, 0 for none. Errors: `BadInput` where one is no whole number."""
     found: dict[int, int | str] = {}

@@ -22,7 +22,7 @@ from configtron.fingerprint.passive.connection_report import (
     numbers_of,
 )
 from configtron.fingerprint.passive.later_flights import LaterFlight
-from configtron.fingerprint.passive.limits import Limit
+from configtron.fingerprint.passive.limits import Limit, limits_of
 from configtron.fingerprint.passive.readings import CLOCKS, Hellos
 from configtron.fingerprint.passive.summary import SIDE, SIDES
 from configtron.model.nouns import Observation
@@ -74,10 +74,15 @@ def write_jsonl(batches: Iterable[ConnectionReports], files: list[str], out: Tex
     """
     count = 0
     for reports in batches:
-        for rows, texts in texts_by_kind(reports, reports.alike, _names_and_verdicts):
-            out.write("\n".join(_objects(_members(reports, rows, files, texts), len(texts))) + "\n")
-            count += len(texts)
+        out.writelines(f"{line}\n" for line in json_rows(reports, files))
+        count += len(reports)
     return count
+
+
+def json_rows(reports: ConnectionReports, files: list[str]) -> Iterator[str]:
+    """Yield the line of each connection."""
+    for rows, texts in texts_by_kind(reports, reports.alike, _names_and_verdicts):
+        yield from _objects(_members(reports, rows, files, texts), len(texts))
 
 
 def json_number(value: float | None) -> Json:
@@ -100,7 +105,11 @@ def _side(connection: ConnectionReport, side: str) -> Json:
 
 
 def _limits(shares: Sequence[Limit]) -> Json:
-    return [{**one._asdict(), "ns": None, "seconds": round(one.ns / 1e9, 9), "frames": list(one.frames)} for one in shares] or None
+    return [
+        {"limit": one.limit, "seconds": round(one.ns / 1e9, 9), "times": one.times, "grade": one.grade,
+         "frames": list(one.frames)}
+        for one in shares
+    ] or None  # fmt: skip
 
 
 def _tls(hellos: Hellos) -> Json:
@@ -166,6 +175,7 @@ def _members(
     yield [f',"frame":{number}' for number in (frame & FRAME_MASK).tolist()]
     yield _named("handshake", _objects(_handshake_members(numbers), size))
     yield _member("incomplete", reports.incomplete or None)
+    yield [_member("limits", _limits(shares)) for shares in limits_of(numbers)]
     yield _by_value("merged", reports.merged[rows].tolist(), _true_or_none)
     yield [observations for observations, _ in texts]
     yield _by_value("options_cut", numbers_of("options_cut", numbers["options_cut"]), _true_or_none)

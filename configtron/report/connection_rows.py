@@ -69,10 +69,25 @@ def write_csv(batches: Iterable[ConnectionReports], files: list[str], out: TextI
         out.write(",".join(columns()) + "\n")
     count = 0
     for reports in batches:
-        for rows, texts in texts_by_kind(reports, reports.kinds, _tls_and_verdict_text):
-            out.write("\n".join(joined(",", (*_cells(reports, rows, files), texts), len(texts))) + "\n")
-            count += len(texts)
+        out.writelines(f"{row}\n" for row in csv_rows(reports, files))
+        count += len(reports)
     return count
+
+
+def csv_rows(reports: ConnectionReports, files: list[str]) -> Iterator[str]:
+    """Yield the row of each connection."""
+    for rows, texts in texts_by_kind(reports, reports.kinds, _tls_and_verdict_text):
+        yield from joined(",", (*_cells(reports, rows, files), texts), len(texts))
+
+
+def cells_of(reports: ConnectionReports, files: list[str], name: str) -> Sequence[str]:
+    """Return each connection's cell in that column; there is one connection at least."""
+    place = columns().index(name) - (len(columns()) - len(HELLO_COLUMNS) - len(SHOWN_KNOBS) * len(VERDICT_SUFFIXES))
+    if place < 0:
+        cells = list(_cells(reports, slice(None), files))[place]
+        return [cells] * len(reports) if isinstance(cells, str) else cells
+    found = texts_by_kind(reports, reports.kinds, lambda seen, hellos: [*tls_names(*hellos), *_verdicts(seen)][place])
+    return [text for _, texts in found for text in texts]
 
 
 def joined(separator: str, cells: Iterable[Cells], count: int) -> Iterator[str]:
@@ -104,7 +119,9 @@ def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterato
     yield one_if_same(reports.endings[rows].tolist())
     yield one_if_same(reports.places[rows].tolist())
     limit, share = (column[rows] for column in reports.limited)
-    yield ["" if part is None else LIMITS[number] for number, part in zip(limit.tolist(), none_if_nan(share))]
+    yield [
+        "" if part is None else LIMITS[number] for number, part in zip(limit.tolist(), none_if_nan(share), strict=True)
+    ]
     yield _rounded_cells(share, 3)
     for ends in zip(*reports.ends[rows], strict=True):
         yield [address_text(end.address) for end in ends]

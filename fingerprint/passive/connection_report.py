@@ -110,6 +110,11 @@ class ConnectionReports:
         return ConnectionReports(chosen, self._reading, incomplete=self.incomplete)
 
     @property
+    def since(self) -> int:
+        """Return the frame (`CONNECTION_COLUMNS`) before which no connection begins that is still to be reported."""
+        return self._batch.since
+
+    @property
     def merged(self) -> Column:
         """Return whether the first flight of each has frames that an offload merged."""
         merged: Column = self._batch.summary.flights.merged[self._batch.over]

@@ -33,11 +33,9 @@ from configtron.fingerprint.passive.columns import (
     no_rows,
 )
 from configtron.fingerprint.passive.connections import Connections, Passes, connect, running
-from configtron.fingerprint.passive.first_flight import PROOFS, Flights
 from configtron.fingerprint.passive.heads import Heads
 from configtron.fingerprint.passive.later_flights import FLIGHTS_MOST, LaterFlight
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, ConnectionSummary, summarise
-from configtron.fingerprint.passive.tls import records_end
 from configtron.fingerprint.passive.tunnels import UNREAD
 
 # Rows gathered before connections are reported: some 60 MB of columns.
@@ -62,13 +60,17 @@ LINGER_NS, IDLE_NS = 5 * NS, 310 * NS
 
 
 class Batch(NamedTuple):
-    """Connections that are over: which of `found`, in the order of their first frames."""
+    """Connections that are over: which of `found`, in the order of their first frames.
+
+    since   no connection that is not over yet has an earlier first frame
+    """
 
     found: Connections
     summary: ConnectionSummary
     over: Column
     ends: PairEnds
     heads: Heads
+    since: int = ALWAYS
 
 
 class Gathering:
@@ -153,7 +155,6 @@ class Gathering:
             return
         found = connect(rows, self.pairs.ends.ports, self.steps, self.passes)
         summary = summarise(found, self._too_big(found), trips=self.trips)
-        self._stop_at_records(found, summary.flights)
         self._add(summary)
         over = np.full(found.total, last)
         if not last:
@@ -161,7 +162,8 @@ class Gathering:
         finished = np.flatnonzero(over)
         finished = finished[np.argsort(summary.columns["frame"][finished], kind="stable")]
         self.counts["connections"] += len(finished)
-        yield Batch(found, summary, finished, self.pairs.ends, self.heads)
+        since = int(min(summary.columns["frame"][~over].min(initial=ALWAYS), later.frame.min(initial=ALWAYS)))
+        yield Batch(found, summary, finished, self.pairs.ends, self.heads, since)
         if not last:
             self._carry(found, summary, over, later)
 
@@ -175,13 +177,6 @@ class Gathering:
                 sizes.setdefault(int(begun[-1]), []).append(mtu)
         self.heads.too_big.clear()
         return sizes
-
-    def _stop_at_records(self, found: Connections, flights: Flights) -> None:
-        """Make bounds of flights that end where a TLS record does: a write ended there, and by chance a segment."""
-        for one in np.flatnonzero(flights.proof == PROOFS.index("ack-clocked")).tolist():
-            head = self.heads.kept.get(int(found.rows.frame[flights.first[one]]))
-            if head is not None and records_end(head.payload) == flights.size[one]:
-                flights.proof[one] = PROOFS.index("server-paced")
 
     def _add(self, summary: ConnectionSummary) -> None:
         """Add the earlier counts of a connection."""

@@ -8,7 +8,6 @@ import pytest
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Reach, Rules
 from configtron.tune.guard import UNFAIR, Bound, DriverReach, Limits, reach_text, refusals, unasked
-from configtron.tune.metrics import bounds
 
 CONTROLS = ("cubic", "reno", "vegas", "bbr", "htcp", "dctcp")
 REACH = {
@@ -89,17 +88,15 @@ def test_reach_bounds_and_size(limits: Limits, settings: dict[str, Value], state
 
 
 @pytest.mark.parametrize(
-    ("reach", "few", "words"),
+    ("reach", "words"),
     [
-        (Reach("initcwnd", least=1, most=1000), "1..1000", "from 1 to 1000"),
-        (Reach("min_rto", least=0.001), "0.001..", "from 0.001"),
-        (Reach("min_rto", most=120), "..120", "to 120"),
-        (Reach("pacing", values=("pfifo_fast", "fq")), "pfifo_fast, fq", "pfifo_fast or fq"),
-        (Reach("mark"), "any number", "any number"),
+        (Reach("initcwnd", least=1, most=1000), "1..1000"), (Reach("min_rto", least=0.001), "0.001.."),
+        (Reach("min_rto", most=120), "..120"), (Reach("pacing", values=("pfifo_fast", "fq")), "pfifo_fast, fq"),
+        (Reach("mark"), "any number"),
     ],
-)
-def test_a_reach_in_words(reach: Reach, few: str, words: str) -> None:
-    assert (reach_text(reach), bounds(reach)) == (few, words)
+)  # fmt: skip
+def test_a_reach_in_words(reach: Reach, words: str) -> None:
+    assert reach_text(reach) == words
 
 
 @pytest.mark.parametrize(("lost", "refused"), [(1.1, False), (1.25, False), (1.6, True)])

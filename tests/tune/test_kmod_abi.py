@@ -122,9 +122,9 @@ def test_seconds_are_whole_microseconds(us: int) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"initcwnd": -1}, "it takes 0 to 1000000 segments"), ({"initcwnd": 2.5}, "it takes whole numbers"),
-        ({"pacing": "on"}, "it takes pfifo_fast, fq"),
-        ({"tcp_congestion_control": "configtron"}, "it takes bbr, cubic, reno"),
+        ({"initcwnd": -1}, r"which takes 0\.\.1000000"), ({"initcwnd": 2.5}, "which takes whole numbers"),
+        ({"pacing": "on"}, "which takes pfifo_fast, fq"),
+        ({"tcp_congestion_control": "configtron"}, "which takes bbr, cubic, reno"),
         ({"tcp_congestion_control": "dctcp"}, "needs ECN.*driver route"), ({"tcp_autocorking": 0}, "driver sysctl"),
         ({"synack_rto": 1.0}, "driver ebpf"), ({"no_such_knob": 1}, "no knob is called so"),
     ],
@@ -135,7 +135,7 @@ def test_out_of_reach_is_stated_with_the_remedy(settings: dict[str, Value], word
 
 
 def test_a_knob_that_this_kernel_has_not() -> None:
-    with pytest.raises(BadInput, match="this kernel cannot"):
+    with pytest.raises(BadInput, match="quickack=1 is out of reach of the driver kmod$"):
         checked(profile(quickack=1), {})
 
 

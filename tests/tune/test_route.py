@@ -240,7 +240,7 @@ def test_a_rule_that_comes_first_is_refused_and_all_is_as_before(
 
 @pytest.mark.parametrize(("settings", "prefix", "words"), [
     ((("pacing", "fq"),), "10.0.0.0/8", "a queueing discipline is a device's"),
-    ((("initcwnd", 0),), "10.0.0.0/8", "takes from 1 to 1000"),
+    ((("initcwnd", 0),), "10.0.0.0/8", "takes 1..1000"),
     ((("min_rto", 0.0205),), "10.0.0.0/8", "whole units of 1/1000"),
     ((("initcwnd", 4),), "10.0.0.1/8", "is no prefix"), ((("initcwnd", 4),), "cat", "is no prefix"),
     ((("initcwnd", 5),), "10.1.0.0/16", "a route of table 254 has encapsulation, realms; this driver cannot"),

@@ -32,8 +32,9 @@ from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place, Reach, Rules
 from configtron.tune.drivers.congestion_controls import ALLOWED, writable
 from configtron.tune.drivers.route.annotations import MOST_NOTES, Notes, format_note, free, profile_of
+from configtron.tune.guard import DriverReach, check_reach
 from configtron.tune.listeners import BY_EBPF_ALONE
-from configtron.tune.metrics import MOST_RTO_S, check
+from configtron.tune.metrics import MOST_RTO_S
 from configtron.tune.rules import after
 from configtron.tune.rules import check as check_names
 from configtron.tune.unsupported import UNSUPPORTED
@@ -172,7 +173,7 @@ class SysctlDriver:
                 "default, or use another driver: configtron tune doctor"
             )
         for profile in changes.profiles.values():
-            check(profile, self.settable(), REFUSED, self.name)
+            check_reach(profile, DriverReach(self.name, self.settable(), REFUSED))
         noted = self._noted()
         want = check_names(after(noted.rules(), changes))
         with netns.inside(self.place.netns):

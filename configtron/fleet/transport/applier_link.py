@@ -9,12 +9,12 @@ from __future__ import annotations
 import select
 import socket
 from collections.abc import Iterator
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
-from msgspec import DecodeError, Meta, Struct
+from msgspec import DecodeError, Struct
 from msgspec.msgpack import Decoder, Encoder
 
-from configtron.fleet.messages import CHUNK, MOST_CHUNKS, Count, Digest, Line, MapResult, Name, SpanForm
+from configtron.fleet.messages import CHUNK, MOST_CHUNKS, AgentHello, Count, Digest, Line, MapResult
 from configtron.model.errors import ConfigtronError
 
 T = TypeVar("T")
@@ -28,18 +28,6 @@ class LoadDocument(Struct, frozen=True, array_like=True, tag="load"):
     """Put this document in force."""
 
     document: bytes
-
-
-class HostReport(Struct, frozen=True, array_like=True, tag="host"):
-    """What the host can set and its operator allows, once at the beginning; and what is in force."""
-
-    driver: Name
-    reaches: Annotated[tuple[SpanForm, ...], Meta(max_length=256)]
-    bounds: Annotated[tuple[SpanForm, ...], Meta(max_length=256)]
-    allow_unfair: bool
-    term: Count
-    version: Count
-    digest: Digest
 
 
 class LoadReport(Struct, frozen=True, array_like=True, tag="loaded"):
@@ -73,7 +61,7 @@ class StandingReport(Struct, frozen=True, array_like=True, tag="standing"):
     records: tuple[Count, Count, Count, Count] | None
 
 
-FromApplier = HostReport | LoadReport | HeldReport | StandingReport
+FromApplier = AgentHello | LoadReport | HeldReport | StandingReport
 _ENCODER = Encoder()
 OF_NETWORK: Decoder[LoadDocument] = Decoder(LoadDocument)
 OF_APPLIER: Decoder[FromApplier] = Decoder(FromApplier)

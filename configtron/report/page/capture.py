@@ -20,11 +20,13 @@ from configtron.fingerprint.passive.columns import FRAME_MASK, Column, Endpoint
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports, address
 from configtron.fingerprint.passive.summary import SIDES, scales_of
 from configtron.report.campaign_cost import size
+from configtron.report.connection_choice import REPEATS, summed, trouble, volume
 from configtron.report.connection_rows import tls_names
 from configtron.report.connections import counted
 from configtron.report.page.charts import BAR_HEIGHT, BarPart, legend, split
 from configtron.report.page.course import drawn, lasting
 from configtron.report.page.markup import add, document, el, scrolled, short, stretched
+from configtron.report.slow_because import slow_because
 from configtron.report.tables import shown
 
 SCRIPT = Path(__file__).with_name("list.js")
@@ -32,10 +34,9 @@ SCRIPT = Path(__file__).with_name("list.js")
 MOST_LISTED, WORST, LARGEST = 1000, 30, 10
 # Pictures that are open at first.
 OPEN = 3
-REPEATS = ("rto", "tlp", "fast", "unneeded", "other")
 HEADS = ("frame", "client", "server", "name", "start [s]", "lasted [s]", "up [kB]", "down [kB]", "sent again up",
-         "sent again down", "zero windows", "rtt [ms]", "slow by", "end")  # fmt: skip
-KINDS = {head: None if head in ("client", "server", "name", "slow by", "end") else "num" for head in HEADS}
+         "sent again down", "zero windows", "rtt [ms]", "slow because", "end")  # fmt: skip
+KINDS = {head: None if head in ("client", "server", "name", "slow because", "end") else "num" for head in HEADS}
 # Limits by colour: alike ones share one, and their words stand beside.
 FAMILIES = {"path": ("handshake", "round-trip"), "server": ("server", "sender"), "client": ("client", "receive-window"),
             "congestion": ("congestion",), "loss": ("timeout", "tail-probe", "fast-retransmit", "loss", "path-mtu"),
@@ -92,19 +93,7 @@ def page(
 
 def worst_first(reports: ConnectionReports) -> Column:
     """Return the places of the connections: those with most trouble first, then the largest."""
-    trouble = summed(reports, *REPEATS) + 9 * summed(reports, "rto") + 10 * summed(reports, "zero_windows")
-    trouble = trouble + (summed(reports, "resets") > 0) * (volume(reports) > 0)
-    return np.lexsort((reports.columns["frame"], -volume(reports), -trouble))
-
-
-def volume(reports: ConnectionReports) -> Column:
-    """Return the bytes that both sides sent, without repeats."""
-    return summed(reports, "bytes")
-
-
-def summed(reports: ConnectionReports, *names: str) -> Column:
-    """Return the sum of these columns of both sides; what is unknown counts as nothing."""
-    return sum((np.maximum(reports.columns[f"{side}_{name}"], 0) for side in SIDES for name in names), np.int64(0))
+    return np.lexsort((reports.columns["frame"], -volume(reports), -trouble(reports)))
 
 
 def _tiles(reports: ConnectionReports) -> Element:
@@ -154,7 +143,7 @@ def _cells(row: ConnectionReport, start_ns: int) -> Iterator[str]:
         yield f"{total} ({rto}/{tlp}/{fast}/{sum(others)})" if total else ""
     yield str(int(sum(numbers[f"{side}_zero_windows"] or 0 for side in SIDES)) or "")
     yield f"{numbers['rtt'] * 1e3:.4g}" if numbers["rtt"] else ""
-    yield next((f"{one.limit} {100 * one.ns / sum(o.ns for o in row.limits):.0f} %" for one in row.limits), "")
+    yield slow_because(numbers)
     yield row.ending
 
 
@@ -187,7 +176,7 @@ def _picture(row: ConnectionReport, frame: str, side: int, picture: Element | No
         spans = (f"{one.limit} {100 * one.ns / total:.1f} % ({lasting(one.ns / 1e9)}, {one.times} ×, {one.grade},"
                  f" frames {'–'.join(str(frame & FRAME_MASK) for frame in one.frames)})"
                  for one in row.limits if one.ns >= total / 1000)  # fmt: skip
-        words = f"It waited for: {'; '.join(spans)}."
+        words = f"Slow because: {slow_because(row.numbers)}. It waited for {'; '.join(spans)}."
         yield el("div", legend(names), split(stretched(BAR_HEIGHT, words), "ns", parts, 0, 0.0, 100.0))
         yield el("p", words)
     if picture is None:

@@ -22,12 +22,11 @@ from typing import Any
 
 import configtron
 from configtron.db.agent_journal import AgentJournal
-from configtron.fleet.messages import SpanForm
+from configtron.fleet.messages import AgentHello, SpanForm
 from configtron.fleet.transport.applier_link import (
     OF_NETWORK,
     ApplierLink,
     HeldReport,
-    HostReport,
     LinkClosed,
     LoadDocument,
     LoadReport,
@@ -249,14 +248,16 @@ def _start(options: AgentOptions, identity: tuple[int, int] | None, applier: App
     for end in ends:
         end.close()
     network = _Network(process, ApplierLink(ours, PATIENCE_S), (*applier.held, applier.frozen))
-    network.link.send(_host_report(options.lease.limits, applier, driver))
+    network.link.send(_hello(options.lease.limits, applier, driver))
     return network
 
 
-def _host_report(limits: Limits, applier: Applier, driver: Driver) -> HostReport:
+def _hello(limits: Limits, applier: Applier, driver: Driver) -> AgentHello:
+    """Return what the network process introduces this host by; it knows the boot."""
     bounds = tuple(SpanForm(knob, each.least, each.most, each.values) for knob, each in limits.bounds.items())
     reaches = tuple(_reach_form(each) for each in driver.settable().values())
-    return HostReport(driver.name, reaches, bounds, limits.allow_unfair, *applier.held)
+    return AgentHello("", configtron.__version__, *applier.held, driver=driver.name, reaches=reaches, bounds=bounds,
+                      allow_unfair=limits.allow_unfair)  # fmt: skip
 
 
 def _reach_form(reach: Reach) -> SpanForm:

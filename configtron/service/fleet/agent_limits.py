@@ -7,10 +7,10 @@ them is used as soon as one driver has it, and agents without have the untouched
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from configtron.fleet.messages import AgentHello
+from configtron.fleet.messages import AgentHello, SpanForm
 from configtron.model.fleet import OPTIONAL_KNOBS
 from configtron.model.nouns import Profile
 from configtron.model.records import Json
@@ -28,24 +28,23 @@ class AgentLimits(NamedTuple):
 
 def limits_of_hello(hello: AgentHello | None) -> AgentLimits:
     """Return the limits that an agent reported; None: it has reported nothing, and refuses nothing."""
-    if hello is None:
-        return AgentLimits(Limits(allow_unfair=True), {})
-    bounds, reaches = ({each.knob: Bound(each.least, each.most, each.values) for each in forms}
-                       for forms in (hello.bounds, hello.reaches))  # fmt: skip
-    return AgentLimits(Limits(bounds, allow_unfair=hello.allow_unfair), reaches)
+    return limits_of_form({} if hello is None else limits_form(hello))
 
 
 def limits_of_form(form: Mapping[str, Any]) -> AgentLimits:
     """Return the limits of an agent's stored state, or of `limits_form`."""
-    spans = ({row[0]: Bound(row[1], row[2], tuple(row[3])) for row in form.get(kind, [])}
-             for kind in ("bounds", "reaches"))  # fmt: skip
-    bounds, reaches = spans
+    bounds, reaches = ({row[0]: Bound(row[1], row[2], tuple(row[3])) for row in form.get(kind, [])}
+                       for kind in ("bounds", "reaches"))  # fmt: skip
     return AgentLimits(Limits(bounds, allow_unfair=bool(form.get("unfair", True))), reaches)
 
 
-def limits_form(found: AgentLimits) -> dict[str, Json]:
-    """Return limits as JSON, as an agent's stored state has them."""
-    return {"unfair": found.limits.allow_unfair, "bounds": _rows(found.limits.bounds), "reaches": _rows(found.reaches)}
+def limits_form(hello: AgentHello) -> dict[str, Json]:
+    """Return an agent's limits as JSON, as its stored state has them."""
+    return {"unfair": hello.allow_unfair, "bounds": _rows(hello.bounds), "reaches": _rows(hello.reaches)}
+
+
+def _rows(forms: Sequence[SpanForm]) -> list[Json]:
+    return [[each.knob, each.least, each.most, list(each.values)] for each in forms]
 
 
 def barred_by(agents: Mapping[str, AgentLimits], profile: Profile, learned: bool = False) -> str:
@@ -75,7 +74,3 @@ def _out_of_reach(profile: Profile, reaches: Mapping[str, Bound]) -> str:
         if knob not in reaches or not reaches[knob].holds(value):
             return f"profile {profile.name}: {knob}={value_text(value)} is out of reach of its driver"
     return ""
-
-
-def _rows(bounds: Mapping[str, Bound]) -> list[Json]:
-    return [[knob, each.least, each.most, list(each.values)] for knob, each in bounds.items()]

@@ -19,8 +19,8 @@ from pathlib import Path
 from types import FrameType
 
 import zmq
+from msgspec.structs import replace
 
-import configtron
 from configtron.fleet.messages import AgentHello, refused_count
 from configtron.fleet.transport.agent_sockets import AgentSockets
 from configtron.fleet.transport.applier_link import (
@@ -28,7 +28,6 @@ from configtron.fleet.transport.applier_link import (
     ApplierLink,
     FromApplier,
     HeldReport,
-    HostReport,
     LinkClosed,
     LoadDocument,
     LoadReport,
@@ -89,7 +88,7 @@ class NetworkLoop:
         self._spool, self._figures = Spool(folder / SPOOL, ""), AgentMetrics()
         self._listener = PatientListener(metrics, self._figures.texts(), "--metrics") if metrics else None
         held = (host.term, host.version, host.digest)
-        self.core = AgentCore(_hello(host, self._spool.boot), held, self._spool, self._load)
+        self.core = AgentCore(replace(host, boot=self._spool.boot), held, self._spool, self._load)
         self._sockets = AgentSockets(address, pair)
         for message in later:
             _reported(self.core, message)
@@ -144,7 +143,7 @@ class NetworkLoop:
                 each.close()
 
 
-def _host(link: ApplierLink) -> tuple[HostReport, list[FromApplier]]:
+def _host(link: ApplierLink) -> tuple[AgentHello, list[FromApplier]]:
     """Return the applier's first message, which may come in parts, and those that came with it.
 
     Errors: `LinkClosed`.
@@ -155,14 +154,9 @@ def _host(link: ApplierLink) -> tuple[HostReport, list[FromApplier]]:
         found = link.receive(OF_APPLIER)
     link.socket.settimeout(None)
     host = found.pop(0)
-    if not isinstance(host, HostReport):
+    if not isinstance(host, AgentHello):
         raise LinkClosed("the applier did not report what this host can set")
     return host, found
-
-
-def _hello(host: HostReport, boot: str) -> AgentHello:
-    return AgentHello(boot, configtron.__version__, driver=host.driver, reaches=host.reaches, bounds=host.bounds,
-                      allow_unfair=host.allow_unfair)  # fmt: skip
 
 
 def _reported(core: AgentCore, message: FromApplier) -> list[bytes]:

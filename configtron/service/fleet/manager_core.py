@@ -396,5 +396,5 @@ def _state_text(state: AgentState, before: str, now_ns: int) -> str:
         "skew_s": round(state.skew_s), "frozen": state.frozen,
     }  # fmt: skip
     if hello is not None:
-        form |= {"release": hello.release, "driver": hello.driver, **limits_form(limits_of_hello(hello))}
+        form |= {"release": hello.release, "driver": hello.driver, **limits_form(hello)}
     return canonical(form)

@@ -11,7 +11,7 @@ from configtron.model.errors import Missing
 from configtron.model.tuning import Place, Rules
 from configtron.service.lease.options import LeaseOptions
 from configtron.tune import export as syntax
-from configtron.tune.metrics import check as check_metrics
+from configtron.tune.guard import DriverReach, check_reach
 from configtron.tune.rules import check
 
 
@@ -51,7 +51,7 @@ def _sysctl(wanted: Rules) -> Iterator[str]:
     yield from syntax.left_out(used, reachable, unreachable)
     profile = syntax.within(used[wanted.default], reachable) if wanted.default else None
     if profile is not None:
-        check_metrics(profile, reachable, unreachable, "sysctl")
+        check_reach(profile, DriverReach("sysctl", reachable, unreachable))
     elif wanted.profiles:
         yield "# nothing to set: no profile is the default (configtron tune prefix set default NAME)"
     yield from syntax.sysctl(profile, files(profile) if profile else {})

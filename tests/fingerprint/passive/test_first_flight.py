@@ -11,7 +11,7 @@ import pytest
 from configtron.fingerprint import icw
 from configtron.fingerprint.passive.connection_report import report_connections
 from configtron.fingerprint.passive.traces import packets_of
-from configtron.model.nouns import ACK, FIN, SYN, Observation, Target, Trace
+from configtron.model.nouns import ACK, FIN, PSH, SYN, Observation, Target, Trace
 from tests.support.made_capture import FULL, MSS, RTT_S, Conversation, Step, acked, flight, says, talk
 
 ASKED = RTT_S + 0.001
@@ -62,11 +62,11 @@ def overtaken(conversation: Conversation) -> None:
 
 
 def bottleneck(released: int) -> list[Step]:
-    """At the server: the ACKs of a flight of ten take longer than a round trip, and each lets so many go."""
-    starts = [(n, SECOND + n * 0.4 * RTT_S) for n in range(4)]
+    """The ACKs of a flight of ten take longer than a round trip, and each lets so many go."""
+    starts = [(n, AFTER + n * 0.4 * RTT_S) for n in range(4)]
     return [
         step for n, at in starts
-        for step in (acked(2 * n + 2, at), flight(at + 0.0001, 10 + n * released, released, echo_s=at))
+        for step in (acked(2 * n + 2, at), flight(at + RTT_S, 10 + n * released, released, echo_s=at))
     ]  # fmt: skip
 
 
@@ -166,15 +166,11 @@ def test_what_the_window_did_not_end_is_a_bound(
     assert probed.grade == "L" or proof in ("", "repeated", "no-growth")
 
 
-@pytest.mark.parametrize(("last", "grade"), [(3 * FULL - 106, "L"), (3 * FULL - 105, "C")])
-def test_a_flight_that_ends_with_a_tls_record_is_a_bound(last: int, grade: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("flags", "grade"), [(ACK | PSH, "L"), (ACK, "C")])
+def test_a_flight_whose_last_segment_pushes_is_a_bound(flags: int, grade: str, tmp_path: Path) -> None:
     """A server that writes three full segments by chance, and the rest as late as an ACK would let it out."""
-    conversation = talk(first(3), acked(3, AFTER), then(3, 4))
-    number = next(n for n, (_, frame) in enumerate(conversation.frames) if len(frame) > FULL)
-    records = b"".join(b"\x16\3\3" + size.to_bytes(2, "big") + bytes(size) for size in (90, 1, last))
-    at, frame = conversation.frames[number]
-    conversation.frames[number] = (at, frame[:-FULL] + records[:FULL])
-    found = verdicts(conversation, tmp_path)["icw"]
+    last = says(1, FLIGHT + 0.0002, flags, 1 + 2 * FULL, 101, FULL, echo_s=ASKED)
+    found = verdicts(talk(first(2), last, acked(3, AFTER), then(3, 4)), tmp_path)["icw"]
     assert (found.value, found.grade) == (3, grade)
 
 
@@ -236,7 +232,7 @@ def test_an_ack_clocked_flight_is_exact(count: int, stamps: bool, tmp_path: Path
     size = FULL if stamps else FULL + 12
     conversation.flight(FLIGHT, 0, count, echo_s=ASKED, size=size)
     conversation.ack(FLIGHT + 0.008, count, size=size)
-    conversation.send(1, SECOND + 0.008, ACK, 1 + count * size, 101, size)
+    conversation.flight(SECOND + 0.008, count, 2, size=size)
     found = verdicts(conversation, tmp_path)["icw"]
     assert (found.grade, found.value, found.detail("proof")) == ("C", count, "ack-clocked")
     assert found.detail("timestamps") == stamps and found.detail("bytes") == count * size

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 import zmq
 
+from configtron.fleet.messages import AgentHello
 from configtron.fleet.transport.agent_sockets import AgentSockets
 from configtron.fleet.transport.applier_link import (
     OF_APPLIER,
     ApplierLink,
     HeldReport,
-    HostReport,
     LinkClosed,
     StandingReport,
 )
@@ -390,7 +390,7 @@ def test_the_appliers_first_messages_may_come_at_once_or_in_parts(tmp_path: Path
     ours, theirs = socket.socketpair()
     with ours, theirs:
         link = ApplierLink(ours)
-        link.send(HostReport("memory", (), (), False, 0, 0, b""))
+        link.send(AgentHello("", "1", driver="memory"))
         link.send(HeldReport(3, 4, b"d", "fq was changed"))
         cores: list[AgentCore] = []
         run_network(theirs, tmp_path, stop=lambda: True, started=cores.append)

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from configtron.linux.libbpf import library, point
 from configtron.model.errors import BadInput
-from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Reach
 from configtron.tune.drivers import congestion_controls
 from configtron.tune.drivers.bpf.layout import KEEPING, NAME_BYTES, PACED_UNBOUNDED, UNPACED
+from configtron.tune.guard import DriverReach, check_reach
 from configtron.tune.unsupported import UNSUPPORTED
 
 KERNEL_TYPES = Path("/sys/kernel/btf")
@@ -123,16 +123,8 @@ def check(profile: Profile, able: Kernel) -> None:
     """Check that the whole profile can come in force. Errors: `BadInput`."""
     if len(profile.name.encode()) > NAME_BYTES or not profile.name or "\0" in profile.name:
         raise BadInput(f"profile {profile.name!r}: a name has 1 to {NAME_BYTES} bytes")
-    within, settings = reaches(able), dict(profile.settings)
-    for knob, value in settings.items():
-        if knob not in KNOBS:
-            raise _out_of_reach(profile, knob, value, "no knob is called so; see: configtron tune doctor")
-        if knob in REFUSED:
-            raise _out_of_reach(profile, knob, value, REFUSED[knob])
-        reach = within.get(knob)
-        if reach is None or not reach.takes(value) or (_takes_integers(knob) and value != int(float(str(value)))):
-            raise _out_of_reach(profile, knob, value, _describe_range(reach))
-    _check_wrap(profile, settings, able)
+    check_reach(profile, DriverReach("ebpf", reaches(able), REFUSED))
+    _check_wrap(profile, dict(profile.settings), able)
 
 
 def _check_wrap(profile: Profile, settings: Mapping[str, Value], able: Kernel) -> None:
@@ -156,20 +148,6 @@ def _check_wrap(profile: Profile, settings: Mapping[str, Value], able: Kernel) -
 
 def _out_of_reach(profile: Profile, knob: str, value: Value, why: str) -> BadInput:
     return BadInput(f"profile {profile.name}: {knob}={value!r} is out of reach of the driver ebpf: {why}")
-
-
-def _takes_integers(knob: str) -> bool:
-    """Return whether the knob takes whole numbers only."""
-    return KNOBS[knob].unit != "s" and knob not in ("tcp_congestion_control", "pacing")
-
-
-def _describe_range(reach: Reach | None) -> str:
-    if reach is None:
-        return "the driver does not know it"
-    if reach.values:
-        return f"it takes {', '.join(map(str, reach.values))}"
-    unit = KNOBS[reach.knob].unit
-    return f"it takes {reach.least:g} to {reach.most:.12g} {unit}".rstrip()
 
 
 def has_types() -> bool:

@@ -21,6 +21,7 @@ from configtron.tune.drivers.congestion_controls import askable
 from configtron.tune.drivers.kmod import abi
 from configtron.tune.drivers.kmod.abi import KEY_OF
 from configtron.tune.drivers.kmod.device import PREFIX, Parameter
+from configtron.tune.guard import DriverReach, check_reach
 from configtron.tune.unsupported import UNSUPPORTED
 
 US_PER_S = 1_000_000
@@ -133,9 +134,7 @@ def checked(profile: Profile, able: Mapping[str, Reach]) -> dict[int, int | str]
     name = profile.name.encode()
     if not name or len(name) >= abi.NAME_BYTES or b"\0" in name:
         raise BadInput(f"profile {profile.name!r}: a name has 1 to {abi.NAME_BYTES - 1} bytes")
-    for knob, value in profile.settings:
-        if why := _out_of_reach(knob, value, able):
-            raise BadInput(f"profile {profile.name}: {knob}={value!r} is out of reach of the driver kmod: {why}")
+    check_reach(profile, DriverReach("kmod", able, REFUSED))
     if why := _resumes_in_part(dict(profile.settings)):
         raise BadInput(f"profile {profile.name}: {why}")
     return {KEY_OF[knob]: _number(knob, value) for knob, value in profile.settings}
@@ -148,25 +147,6 @@ def _resumes_in_part(settings: Mapping[str, Value]) -> str:
     control = settings.get("tcp_congestion_control", RESUMING[0])
     if "resume_cwnd" in settings and control not in RESUMING:
         return f"resume_cwnd is out of reach under {control}: it leaves no room for it; {', '.join(RESUMING)} do"
-    return ""
-
-
-def _out_of_reach(knob: str, value: Value, able: Mapping[str, Reach]) -> str:
-    if knob not in KNOBS:
-        return "no knob is called so; see: configtron tune doctor"
-    if knob in REFUSED:
-        return REFUSED[knob]
-    if knob not in able:
-        return "this kernel cannot; see: configtron tune doctor"
-    reach = able[knob]
-    if why := reach.why_not(value):
-        return why
-    if not reach.takes(value):
-        if reach.values:
-            return f"it takes {', '.join(map(str, reach.values))}"
-        return f"it takes {reach.least:g} to {reach.most:.12g} {KNOBS[knob].unit}".rstrip()
-    if isinstance(value, float) and KNOBS[knob].unit != "s" and value != int(value):
-        return "it takes whole numbers"
     return ""
 
 

@@ -36,8 +36,9 @@ from configtron.tune.drivers.route.monitor import LINK_CHANGED, LOST, MAIN_CHANG
 from configtron.tune.drivers.route.routes import Prefix, match, parse, text
 from configtron.tune.drivers.route.table import LOCAL, NOTES_TABLE, RULE_PREFERENCE, TABLE, RouteTable, SeenRoutes
 from configtron.tune.export import Draft
+from configtron.tune.guard import DriverReach, check_reach
 from configtron.tune.listeners import BY_EBPF_ALONE
-from configtron.tune.metrics import METRICS, REFUSED, check, holds, numbers
+from configtron.tune.metrics import METRICS, REFUSED, holds, numbers
 from configtron.tune.route_table import COPY, MainTable, Numbered, Overlay, RouteKey, RouteWay, lengths_of
 from configtron.tune.rules import after
 from configtron.tune.rules import check as check_names
@@ -102,7 +103,7 @@ class RouteDriver:
 
     def apply(self, changes: Changes) -> Rules:
         for profile in changes.profiles.values():
-            check(profile, self.settable(), REFUSED, self.name)
+            check_reach(profile, DriverReach(self.name, REACHES, REFUSED))
             numbers(profile)
         table, parsed = self._table, {p: parse(p) for p in (*changes.prefixes, *changes.dropped_prefixes)}
         everyone = [parse("0.0.0.0/0")] if changes.default else []
@@ -284,7 +285,7 @@ class RouteDriver:
         """Return the routes that `apply` would write if nothing were in force yet. Errors: those of `apply`."""
         table, known = self._table, self._table.profiles()
         for profile in rules.profiles.values():
-            check(profile, self.settable(), REFUSED, self.name)
+            check_reach(profile, DriverReach(self.name, REACHES, REFUSED))
         profiles = _numbered(known, check_names(rules).profiles)
         with netns.inside(self.place.netns):
             interfaces = dict(if_nameindex())
