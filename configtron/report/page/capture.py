@@ -22,7 +22,7 @@ from configtron.fingerprint.passive.summary import SIDES, scales_of
 from configtron.report.campaign_cost import size
 from configtron.report.connection_choice import REPEATS, ConnectionChoice, summed, volume
 from configtron.report.connection_rows import tls_names
-from configtron.report.connection_table import CAPTION, TABLE, row_cells
+from configtron.report.connection_table import CAPTION, TABLE, table_rows
 from configtron.report.connections import counted
 from configtron.report.page.charts import BAR_HEIGHT, BarPart, legend, split
 from configtron.report.page.course import drawn, lasting, opening
@@ -69,9 +69,8 @@ def page(
     since = datetime.fromtimestamp(start_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     lead = f"{len(reports)} connections, {size(int(volume(reports).sum()))}, {span_s:.1f} s from {since}."
     order = f"{choice.sort or 'worst'} first"
-    cells = [
-        [*row_cells(chosen, row, len(files) > 1), *tls_names(*chosen.read(row)[1])[2:]] for row in range(len(chosen))
-    ]
+    shown_rows = enumerate(table_rows(chosen, len(files) > 1))
+    cells = [[*row_cells, *tls_names(*chosen.read(row)[1])[2:]] for row, row_cells in shown_rows]
     listed = el("section", el("h2", "Connections", id="connections"),
                 el("p", f"{order.capitalize()}: {len(chosen)} of {len(reports)}. {CAPTION}.", class_="soft"),
                 *_list(cells, set(places), order))  # fmt: skip
