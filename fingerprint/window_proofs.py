@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from configtron.fingerprint.stream import BURST_GAP_RTTS, Flight, Handshake
 from configtron.fingerprint.withheld import WithheldFlight, sack_agreed
-from configtron.model.nouns import FIN, SYN, Packet, Trace
+from configtron.model.nouns import FIN, PSH, SYN, Packet, Trace
 
 # The MSS of a SYN without the option (RFC 9293 3.7.1).
 DEFAULT_MSS = 536
@@ -283,6 +283,12 @@ def _client_spoke(evidence: WindowEvidence) -> bool:
     return bool(heard) and max(ours, default=0) > max(heard)
 
 
+def _pushed(evidence: WindowEvidence) -> bool:
+    """Return whether the last segment of the flight pushes."""
+    ends = [p.segment.flags for p in evidence.packets if p.way == "in" and p.segment.end == evidence.flight.edge]
+    return bool(ends and ends[0] & PSH)
+
+
 def cut_into_full(evidence: WindowEvidence) -> bool:
     """Return whether the window ended the flight, not a short write: its last segment and the fresh data are full.
 
@@ -378,6 +384,8 @@ DOUBTS = (
     WindowTest("uneven", _uneven, BOUND, again=True),
     WindowTest("holes-in-small-writes", _holes_in_small_writes, BOUND, again=True),
     WindowTest("client-data", _client_spoke, BOUND, again=False),
+    # In a capture, a stack that has no more to send pushes its last segment (RFC 9293 3.9.1.2).
+    WindowTest("server-paced", lambda one: one.captured and _pushed(one), BOUND, again=False),
     # The next row's test, for a capture: no trial with another MSS can confirm it, so it is a bound.
     WindowTest("short-segment", lambda one: one.captured and not cut_into_full(one), BOUND, again=False),
     # A short write may have ended the flight, not the window.

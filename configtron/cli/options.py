@@ -64,6 +64,8 @@ page_options = with_options(
 )
 span_option = click.option("--for", "span_s", type=SPAN, metavar="SECONDS",
                            help="Stop after this time.  [default: at Ctrl-C]")  # fmt: skip
+filter_option = click.option("--filter", "expression", default="", metavar="EXPRESSION",
+                             help="Only these packets, in tcpdump's words: 'port 443'.")  # fmt: skip
 seed_option = click.option("--seed", type=click.IntRange(0), default=1, show_default=True,
                            help="Seed of all random numbers.")  # fmt: skip
 

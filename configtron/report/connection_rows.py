@@ -14,12 +14,13 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
-from typing import TextIO, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column
 from configtron.fingerprint.passive.connection_report import IN_SECONDS, ConnectionReports, none_if_nan, numbers_of
+from configtron.fingerprint.passive.later_flights import LaterFlight
 from configtron.fingerprint.passive.limits import LIMITS
 from configtron.fingerprint.passive.readings import Hellos
 from configtron.fingerprint.passive.summary import CONNECTION, SIDE, SIDES
@@ -56,22 +57,23 @@ def columns() -> list[str]:
     sides = [f"{side}_{name}" for side in SIDES for name in (*SIDE, "goodput_kbps", "loss") if name not in NOT_SHOWN]
     ends = [f"{side}_{name}" for side in SIDES for name in ("address", "port")]
     verdicts = [f"{knob}{suffix}" for knob in SHOWN_KNOBS for suffix in VERDICT_SUFFIXES]
-    return [*times, *ends, *numbers, *sides, *HELLO_COLUMNS, *verdicts]
+    return [*times, *ends, *numbers, *sides, "largest_window", *HELLO_COLUMNS, *verdicts]
 
 
-def write_csv(batches: Iterable[ConnectionReports], files: list[str], out: TextIO, *, header: bool = True) -> int:
-    """Write one row for each connection, below a header line. Return how many rows.
+def csv_rows(reports: ConnectionReports, files: list[str]) -> Iterator[str]:
+    """Yield the row of each connection, as `columns`. files: the captures' names, by the number that a report has."""
+    for rows, texts in texts_by_kind(reports, reports.read, _tls_and_verdict_text):
+        yield from joined(",", (*_cells(reports, rows, files), texts), len(texts))
 
-    files: the captures' names, by the number that a report has.
-    """
-    if header:
-        out.write(",".join(columns()) + "\n")
-    count = 0
-    for reports in batches:
-        for rows, texts in texts_by_kind(reports, reports.kinds, _tls_and_verdict_text):
-            out.write("\n".join(joined(",", (*_cells(reports, rows, files), texts), len(texts))) + "\n")
-            count += len(texts)
-    return count
+
+def cells_of(reports: ConnectionReports, files: list[str], name: str) -> Sequence[str]:
+    """Return each connection's cell in that column; there is one connection at least."""
+    place = columns().index(name) - (len(columns()) - len(HELLO_COLUMNS) - len(SHOWN_KNOBS) * len(VERDICT_SUFFIXES))
+    if place < 0:
+        cells = list(_cells(reports, slice(None), files))[place]
+        return [cells] * len(reports) if isinstance(cells, str) else cells
+    found = texts_by_kind(reports, reports.read, lambda seen, hellos: [*tls_names(*hellos), *_verdicts(seen)][place])
+    return [text for _, texts in found for text in texts]
 
 
 def joined(separator: str, cells: Iterable[Cells], count: int) -> Iterator[str]:
@@ -103,7 +105,9 @@ def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterato
     yield one_if_same(reports.endings[rows].tolist())
     yield one_if_same(reports.places[rows].tolist())
     limit, share = (column[rows] for column in reports.limited)
-    yield ["" if part is None else LIMITS[number] for number, part in zip(limit.tolist(), none_if_nan(share))]
+    yield [
+        "" if part is None else LIMITS[number] for number, part in zip(limit.tolist(), none_if_nan(share), strict=True)
+    ]
     yield _rounded_cells(share, 3)
     for ends in zip(*reports.ends[rows], strict=True):
         yield [address_text(end.address) for end in ends]
@@ -117,23 +121,32 @@ def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterato
         )
         yield _rounded_cells(reports.goodput_kbps[side][rows], 3)
         yield _rounded_cells(reports.loss[side][rows], 6)
+    yield one_if_same([_largest(windows) for windows in reports.windows[rows]])
+
+
+def _largest(windows: Sequence[LaterFlight]) -> str:
+    """Return the largest window that later flights show, as verdicts are written."""
+    segments, grade = max(((one.segments, one.grade) for one in windows), default=(0, ""))
+    return f">= {segments}" if grade == "L" else f"{segments or ''}"
 
 
 def texts_by_kind(
-    reports: ConnectionReports, kinds: Column, text: Callable[[Sequence[Observation], Hellos], T]
+    reports: ConnectionReports,
+    read: Callable[[int], tuple[Sequence[Observation], Hellos]],
+    text: Callable[[Sequence[Observation], Hellos], T],
 ) -> Iterator[tuple[slice, list[T]]]:
     """Yield some rows at a time, and of each what its observations and hellos are formatted as, once for each kind.
 
-    kinds: a number for each connection, the same for those that have the same texts; text: formats them. If a
-    connection cannot be read, yield those before it, then raise.
+    read: those of the connection in a row; text: formats them. If a connection cannot be read, yield those before it,
+    then raise.
     """
-    numbers, of_kind = kinds.tolist(), dict[int, T]()
+    numbers, of_kind = reports.kinds.tolist(), dict[int, T]()
     for begin in range(0, len(reports), ROWS_AT_ONCE):
         found: list[T] = []
         try:
             for row, kind in enumerate(numbers[begin : begin + ROWS_AT_ONCE], begin):
                 if kind not in of_kind:
-                    of_kind[kind] = text(*reports.read(row))
+                    of_kind[kind] = text(*read(row))
                 found.append(of_kind[kind])
         except BaseException:
             if found:

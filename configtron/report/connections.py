@@ -6,69 +6,35 @@ A number that the capture does not show is left out (JSON), empty (CSV) or "-" (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from heapq import merge
 from itertools import chain
 from typing import TextIO
 
-from rich.table import Table
-
 from configtron.fingerprint.merge import merge_all
-from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports, address
+from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports
 from configtron.fingerprint.verdict import over
 from configtron.model.nouns import Fingerprint, Observation, Target, Vantage
 from configtron.model.records import Result
-from configtron.report import tables
-from configtron.report.connection_json import write_jsonl
-from configtron.report.connection_rows import HELLO_COLUMNS, SHOWN_KNOBS, tls_names, write_csv
+from configtron.report.connection_choice import ConnectionChoice, Key, site
+from configtron.report.connection_json import json_rows
+from configtron.report.connection_rows import SHOWN_KNOBS, columns, csv_rows
+from configtron.report.connection_table import write_one, write_table
+from configtron.report.folding import Sheet
 from configtron.report.rendering import render
-from configtron.report.tables import _table as plain_table
 from configtron.report.tables import cell
 from configtron.report.target_results import TargetResult
 
-TABLE = ("frame", "client", "server", "s", "rtt\n[ms]", "icw\n[segments]", "kB", "loss", "rto/tlp/fast", "order",
-         "tls", "alpn or http", "end")  # fmt: skip
 BALANCED = "load_balancing"
 # What a server's routes set by client (`initcwnd`).
 ROUTED = frozenset(("icw", "icw_tls"))
-SPARE = ("order", "tls", "frame", "s", "kB", "end", "alpn or http")
-
-
-def _names(connection: ConnectionReport) -> dict[str, str]:
-    return dict(zip(HELLO_COLUMNS, tls_names(*connection.hellos), strict=True))
-
-
-def table(connections: Iterable[ConnectionReport], files: Sequence[str]) -> Table:
-    """A row a connection: what one looks for first. Of loss and repeats, the server's. Of several files, the file's
-    number stands before the frame's."""
-    made = plain_table(*TABLE, spare=SPARE)
-    made.caption = "kB, loss, repeats and order (overtaken segments) of what the server sent; behind icw its grade"
-    if len(files) > 1:
-        made.caption += "; before frame the number of its file"
-    for one in connections:
-        numbers, verdicts = one.numbers, {o.knob: o for o in one.observations}
-        names, lost = _names(one), one.loss["server"]
-        rtt = numbers["rtt"]
-        repeats = "/".join(str(int(numbers[f"server_{cause}"] or 0)) for cause in ("rto", "tlp", "fast"))
-        spoken = next((verdicts[k].text for k in ("http_version", "http_clear") if k in verdicts), names["alpn"])
-        file = f"{one.file + 1}:" if len(files) > 1 else ""
-        made.add_row(
-            f"{file}{one.frame}", _name(one, "client"), _name(one, "server"),
-            "-" if one.duration_s is None else f"{one.duration_s:.3f}",
-            "-" if not rtt else f"{rtt * 1e3:.{1 if rtt >= 1e-3 else 3}f}", cell(verdicts.get("icw")),
-            f"{(numbers['server_bytes'] or 0) / 1e3:.1f}", "-" if lost is None else f"{100 * lost:.1f} %",
-            repeats, str(int(numbers["server_reordered"] or 0)), names["tls"], spoken, one.ending,
-        )  # fmt: skip
-    return made
-
-
-def _name(connection: ConnectionReport, side: str) -> str:
-    end = connection.client if side == "client" else connection.server
-    return _site(address(end), end.port)
-
-
-def _site(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+EVERY = ConnectionChoice()
+RowsOf = Callable[[ConnectionReports, list[str]], Iterator[str]]
+ROWS: dict[str, RowsOf] = {"jsonl": json_rows, "csv": csv_rows}
+# Parameters in the table of servers, before the MSS and the signature.
+SERVER_KNOBS = ("icw", "icw_tls", "cwnd_at_request", "synack_rto", "data_rto", "rwin", "rwin_ts", "http_clear",
+                "http_version", "load_balancing", "wscale")  # fmt: skip
 
 
 class Servers:
@@ -97,13 +63,12 @@ class Servers:
         for key in sorted(self._seen):
             host = self._names.get(key, key[0])
             target = Target(host, *key)
-            site = _site(host, key[1])
             every = tuple(chain.from_iterable(chain.from_iterable(c.values()) for c in self._seen[key].values()))
             verdicts = merge_all(every)
             if BALANCED in verdicts:
                 verdicts[BALANCED] = _balanced(verdicts[BALANCED], self._seen[key].values())
             result = Result("", "capture", target, "", observations=every)
-            yield TargetResult(site, Fingerprint(target, "capture", verdicts), (result,))
+            yield TargetResult(site(host, key[1]), Fingerprint(target, "capture", verdicts), (result,))
 
 
 def _balanced(every: Observation, alike: Iterable[Mapping[bytes, list[Observation]]]) -> Observation:
@@ -129,17 +94,39 @@ def knobs_in(form: str) -> frozenset[str] | None:
 
 
 def write_connections(
-    batches: Iterable[ConnectionReports], files: list[str], form: str, out: TextIO, *, color: bool = True
-) -> None:
-    """Write connections in that form: table, jsonl or csv."""
+    batches: Iterable[ConnectionReports], files: list[str], form: str, out: TextIO, choice: ConnectionChoice = EVERY, *,
+    color: bool = True,
+) -> None:  # fmt: skip
+    """Write connections in that form: table, jsonl or csv; choice: how many, and in which order."""
     if form == "csv":
-        write_csv(batches, files, out)
-    elif form == "jsonl":
-        write_jsonl(batches, files, out)
+        out.write(",".join(columns()) + "\n")
+    if form != "table":
+        _write_in_order(batches, files, ROWS[form], out, choice)
+    elif choice.connection is None:
+        write_table(batches, files, out, choice, color=color)
     else:
-        made = table(chain.from_iterable(batches), files)
-        if made.row_count:
-            tables.console(out, color=color).print(made)
+        for one in chain.from_iterable(batches):
+            write_one(one, files, out)
+
+
+def _write_in_order(
+    batches: Iterable[ConnectionReports], files: list[str], rows_of: RowsOf, out: TextIO, choice: ConnectionChoice
+) -> None:  # fmt: skip
+    """Write a line a connection, by first frame or as chosen: what must stand behind lines to come waits for them."""
+    waiting, since = list[tuple[Key, str]](), Key()
+    try:
+        for reports in batches:
+            frames: list[Key] = [(frame,) for frame in reports.columns["frame"].tolist()]
+            lines = zip(choice.keys(reports, files) if choice.sort else frames, rows_of(reports, files), strict=True)
+            since = Key() if choice.sort else (reports.since,)
+            before, waiting = waiting, []
+            for key, row in merge(before, sorted(lines) if choice.sort else lines):
+                if key < since:
+                    out.write(f"{row}\n")
+                else:
+                    waiting.append((key, row))
+    finally:
+        out.writelines(f"{row}\n" for _, row in waiting)
 
 
 def write_servers(found: Iterable[ConnectionReport], form: str, out: TextIO, *, color: bool = True) -> None:
@@ -151,22 +138,32 @@ def write_servers(found: Iterable[ConnectionReport], form: str, out: TextIO, *, 
     if form != "table":
         render(verdicts, vantages, form, out)
     elif verdicts:
-        tables.console(out, color=color).print(tables.overview(verdicts))
+        sheet, silent = Sheet("server", *SERVER_KNOBS, "mss", "signature", second="signature"), 0
+        for item in verdicts:
+            known = {knob: cell(one) for knob, one in item.verdicts.items() if one.value is not None}
+            # p0f's raw form has the MSS in its fourth place.
+            known["mss"] = known.get("signature", ":::").split(":")[3]
+            cells = [known.get(knob, "") for knob in (*SERVER_KNOBS, "mss", "signature")]
+            silent += not any(cells)
+            if any(cells):
+                sheet.add_row(item.site, *cells)
+        more = f"; {silent} more servers show none of these" if silent else ""
+        sheet.caption = f"behind each value its grade{more}; -f csv has all, and why some have none"
+        sheet.write(out, color=color)
 
 
 class ConnectionLines:
     """Write connections as they are reported, in the form jsonl or csv."""
 
     def __init__(self, form: str, source: str) -> None:
-        self._form, self._files, self._headed = form, [source], False
+        self._rows, self._files = ROWS.get(form, csv_rows), [source]
+        self._head = ",".join(columns()) + "\n" if form == "csv" else ""
 
     def write(self, found: ConnectionReports, out: TextIO) -> None:
         """Write a line each, seen at once by the reader."""
-        if self._form == "jsonl":
-            write_jsonl([found], self._files, out)
-        else:
-            write_csv([found], self._files, out, header=not self._headed)
-        self._headed = True
+        out.write(self._head)
+        self._head = ""
+        out.writelines(f"{row}\n" for row in self._rows(found, self._files))
         out.flush()
 
 

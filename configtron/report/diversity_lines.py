@@ -29,10 +29,9 @@ def write_comparison(run: int, found: RegionComparison, form: str, out: TextIO, 
     else:
         from configtron.report import tables
 
-        console = tables.console(out, color=color)
-        console.print(tables.summary([parameter.row for parameter in found.parameters]))
+        tables.summary([parameter.row for parameter in found.parameters]).write(out, color=color)
         if len(found.vantages) > 2:
-            console.print(tables.by_region(found.parameters))
+            tables.by_region(found.parameters).write(out, color=color)
 
 
 def _rows(found: RegionComparison) -> Iterator[tuple[Json, ...]]:

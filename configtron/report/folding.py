@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TextIO
 
-# Between two columns.
-GAP = "  "
+# Between two columns; before the second line of a row.
+GAP, INDENT = "  ", "    "
+# A caption's width where there is no terminal.
+CAPTION = 110
+# Before and after a header on a terminal.
+BOLD, PLAIN = "\x1b[1m", "\x1b[m"
 # Longest word that is never broken; a longer one (a path, a list of settings) may be.
 WHOLE_WORD = 24
 
@@ -23,16 +27,21 @@ def width_of(out: TextIO) -> int | None:
     return shutil.get_terminal_size().columns
 
 
-def table_lines(rows: Sequence[Sequence[str]], width: int | None = None, *, right: Sequence[bool] = ()) -> list[str]:
+def table_lines(
+    rows: Sequence[Sequence[str]], width: int | None = None, *, right: Sequence[bool] = (), second: int = 0
+) -> list[str]:
     """Return the lines of a table whose first row is its header; right: which columns are right-aligned.
 
     In a table wider than `width`, cells are wrapped at spaces. If their longest words do not fit side by side, print
-    each row as a paragraph: `name  value` for each cell that is not empty.
+    each row as a paragraph: `name  value` for each cell that is not empty. `second`: no cell is wrapped, each row of a
+    table too wide has a second line from that column on, and a further one where even this is too wide.
     """
     aligned = right or [False] * len(rows[0])
-    longest = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+    longest = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if width is None or _total(longest) <= width:
-        return [_line(row, longest, aligned) for row in rows]
+        return _rows_of(rows, longest, aligned)
+    if second:
+        return _several_lines(rows, longest, aligned, second, width)
     least = [max(_longest_word(row[n]) for row in rows) for n in range(len(rows[0]))]
     room = width - _total(least)
     if room < 0:
@@ -46,6 +55,37 @@ def table_lines(rows: Sequence[Sequence[str]], width: int | None = None, *, righ
     return lines
 
 
+class Sheet:
+    """A table for people: columns, rows, a title above, and a caption below; columns that are empty are left out.
+
+    right   columns that are right-aligned
+    second  the column that the second line of rows begins with, where they are too wide; "": cells are wrapped
+    whole   empty columns stay
+    """
+
+    def __init__(self, *columns: str, right: Collection[str] = (), second: str = "", whole: bool = False) -> None:
+        self.rows: list[Sequence[str]] = [columns]
+        self.title = self.caption = ""
+        self._right, self._second, self._whole = right, second, whole
+
+    def add_row(self, *cells: str) -> None:
+        """Add a row."""
+        self.rows.append(cells)
+
+    def write(self, out: TextIO, *, color: bool = True) -> None:
+        """Write it and an empty line; the header is bold on a terminal that wants colours."""
+        width, (head, *body) = width_of(out), self.rows
+        kept = [n for n in range(len(head)) if self._whole or not body or any(row[n] for row in body)]
+        rows = [[row[n] for n in kept] for row in self.rows]
+        second = rows[0].index(self._second) if self._second in rows[0] else 0
+        lines = table_lines(rows, width, right=[name in self._right for name in rows[0]], second=second)
+        if color and width:
+            tall = max(len(lines) // len(rows), 1)
+            lines[:tall] = [f"{BOLD}{line}{PLAIN}" for line in lines[:tall]]
+        caption = [part for text in self.caption.splitlines() for part in _wrapped(text, width or CAPTION)]
+        out.writelines(f"{line}\n" for line in (*filter(None, [self.title]), *lines, *caption, ""))
+
+
 def share_out(least: Sequence[int], longest: Sequence[int], room: int) -> list[int]:
     """Return the columns' widths: the least width of each, and an even share of the room to those that need more."""
     widths = list(least)
@@ -55,6 +95,23 @@ def share_out(least: Sequence[int], longest: Sequence[int], room: int) -> list[i
         widths[place] += more
         room -= more
     return widths
+
+
+def _rows_of(rows: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]) -> list[str]:
+    template = GAP.join(f"{{:{'>' if flush else '<'}{wide}}}" for wide, flush in zip(widths, right, strict=True))
+    return [template.format(*row).rstrip() for row in rows]
+
+
+def _several_lines(
+    rows: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool], second: int, width: int
+) -> list[str]:
+    edges = [0]
+    for n in range(1, len(widths)):
+        if n == second or len(INDENT) * (edges[-1] > 0) + _total(widths[edges[-1] : n + 1]) > width:
+            edges.append(n)
+    parts = [slice(*pair) for pair in zip(edges, [*edges[1:], len(widths)], strict=True)]
+    found = [_rows_of([row[part] for row in rows], widths[part], right[part]) for part in parts]
+    return [f"{INDENT if n else ''}{line}" for lines in zip(*found, strict=True) for n, line in enumerate(lines)]
 
 
 def _total(widths: Sequence[int]) -> int:

@@ -61,14 +61,13 @@ def _tables(
     if not summed:
         out.write("No targets yet.\n")
         return
-    console = tables.console(out, color=color)
     if len(summed) <= MOST_ROWS:
-        console.print(tables.overview(first, fields))
+        tables.overview(first, fields).write(out, color=color)
     names = list(vantages) or sorted({item.vantage for item in summed})
     if len(summed) > MOST_ROWS or len(names) > 1:
-        console.print(tables.summary(rows_of(summed, knobs, names[0])))
+        tables.summary(rows_of(summed, knobs, names[0])).write(out, color=color)
         if complete:
-            console.print(f"{len(summed)} targets x vantages, {silent} of them without any value.")
+            out.write(f"{len(summed)} targets x vantages, {silent} of them without any value.\n")
 
 
 def _bare(item: TargetResult, knobs: Sequence[str]) -> TargetResult:
@@ -81,9 +80,8 @@ def render_evidence(found: Iterable[TargetResult], out: TextIO, *, color: bool =
     """Write each trial of records, with its file and frame numbers, as tables."""
     from configtron.report import tables
 
-    console = tables.console(out, color=color)
     for item in found:
-        console.print(tables.details(item))
+        tables.details(item).write(out, color=color)
 
 
 def render_score(
@@ -101,19 +99,18 @@ def render_score(
         return
     from configtron.report import tables
 
-    console = tables.console(out, color=color)
     knobs = [row for row in result.knobs if whole or not row.is_perfect]
     if knobs:
-        console.print(tables.scores(knobs))
+        tables.scores(knobs).write(out, color=color)
     if whole:
-        console.print(tables.probers(probers))
+        tables.probers(probers).write(out, color=color)
     if regions := [row for row in differences if whole or not row.is_perfect]:
-        console.print(tables.regions(regions))
+        tables.regions(regions).write(out, color=color)
     if whole and len(result.troubles) > 1:
-        console.print(tables.troubles(result))
-        console.print(f"{len(result.reasons)} reasons: " + ", ".join(f"{r} {n}" for r, n in result.reasons.items()))
+        tables.troubles(result).write(out, color=color)
+        out.write(f"{len(result.reasons)} reasons: {', '.join(f'{r} {n}' for r, n in result.reasons.items())}\n")
     if result.mismatches:
-        console.print(tables.mismatches(result, MOST_MISMATCHES))
+        tables.mismatches(result, MOST_MISMATCHES).write(out, color=color)
     if not whole:
         count = f"{len(knobs)} of {len(result.knobs)} parameters are not perfect"
         out.write(f"{count}; every row: configtron -v probe validate\n\n")

@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from configtron.model.records import Json, canonical
 from configtron.report.csv_columns import REPLAY_COLUMNS
+from configtron.report.folding import Sheet
 from configtron.report.rows import emit
 
 # The same bytes; other bytes; the script does not say what was recorded; nothing to compare with; no packets of it.
@@ -108,22 +109,15 @@ def tally(played: Iterable[Played]) -> dict[str, Counter[str]]:
 
 def write_table(played: Sequence[Played], out: TextIO, *, color: bool) -> None:
     """Everything that is not the same, then a row a probe."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    from configtron.report.tables import console
-
     for one in played:
         if one.status in WRONG or one.message:
             out.write("\n".join(_lines(one)) + "\n")
-    table = Table(box=SIMPLE_HEAD)
-    for name in ("probe", *STATUSES):
-        table.add_column(name, justify="left" if name == "probe" else "right")
+    table = Sheet("probe", *STATUSES, right=STATUSES)
     counts = tally(played)
     for probe in sorted(counts):
         table.add_row(probe, *(str(counts[probe][status]) for status in STATUSES))
     if counts:
-        console(out, color=color).print(table)
+        table.write(out, color=color)
     out.write(closing(played) + "\n")
 
 

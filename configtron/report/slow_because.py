@@ -30,7 +30,9 @@ def slow_because(numbers: Mapping[str, float | None]) -> str:
     said = [first, *(one for one in shares[1:] if one.limit == "path-mtu")]
     words = [
         WORDS[one.limit].format(
-            s=f"{one.ns / 1e9:.{1 if one.ns >= 1e9 else 3}f} s", share=f"{100 * one.ns / whole:.0f} %", times=one.times,
+            s=f"{one.ns / 1e9:.{1 if one.ns >= 1e9 else 3}f} s",
+            share=f"{100 * one.ns / whole:.0f} %",
+            times=one.times,
             frame=min(one.frames, default=0),
         )  # fmt: skip
         for one in said
@@ -40,7 +42,9 @@ def slow_because(numbers: Mapping[str, float | None]) -> str:
         words[0] = words[0].replace("thought", "did not answer for" if silent else "thought before its first byte")
     if (syns := int(numbers["syns"] or 0)) > 1:
         words.append(f"SYN sent {syns} x")
-    closed = [f"{side}'s {count} x" for side in ("client", "server") if (count := int(numbers[f"{side}_zero_windows"] or 0))]
+    closed = [
+        f"{side}'s {count} x" for side in ("client", "server") if (count := int(numbers[f"{side}_zero_windows"] or 0))
+    ]
     words += [f"zero window: {', '.join(closed)}"] if closed else []
     if told := int(numbers["frag_needed"] or 0):
         words.append(f"ICMP fragmentation needed {told} x, MTU {int(numbers['frag_needed_mtu'] or 0)}")

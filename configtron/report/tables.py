@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Tables for people, by rich. Imported only when a table is printed."""
+"""Tables for people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, TextIO
-
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from configtron.fingerprint.diversity import Diversity, ValueShare
 from configtron.fingerprint.region_comparison import ParameterByRegion
 from configtron.model.nouns import Observation, Value
 from configtron.report.allowed_verdict import KINDS
 from configtron.report.files import visible
-from configtron.report.fitting import PLAIN_WIDTH, Fitting
+from configtron.report.folding import Sheet
 from configtron.report.plant_scores import PlantScore, share
 from configtron.report.score import YIELD_KNOB, KnobScore, Score, WrongVerdict, percent, total
 from configtron.report.score import share as part
@@ -25,7 +20,6 @@ from configtron.report.target_results import TargetResult
 OVERVIEW = ("icw", "synack_rto", "data_rto", "rwin", "http_clear", "http_version", "h2_max_concurrent_streams")
 # The same of a run that sent a user's own packets: it asked for nothing else.
 CRAFTED = ("craft",)
-OVERVIEW_SPARE = ("h2_max_concurrent_streams", "http_clear", "data_rto", "http_version")
 UNITS = {"icw": "segments", "synack_rto": "s", "data_rto": "s", "rwin": "bytes"}
 SHORT_PAGE = "icw >= n: the page is too short to fill the window: name a longer one by --path"
 # The reason of a host that answers a SYN with a reset (docs/fingerprint.md).
@@ -36,26 +30,11 @@ DISAGREEMENTS = ("seen", "differs")
 TOP = 3
 
 
-class _Console(Console):
-    """One that leaves a closed pipe to the outermost loop: rich would end the process, with a code that means more."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
-def console(out: TextIO, *, color: bool = True) -> Console:
-    """The console of tables: colours, bold and italic only on a terminal that wants them."""
-    width = None if out.isatty() else PLAIN_WIDTH
-    # Without a colour system rich writes no escape at all; `no_color` would leave bold and italic.
-    system: Literal["auto"] | None = "auto" if color else None
-    return _Console(file=out, color_system=system, width=width, highlight=False, emoji=False, markup=False)
-
-
-def overview(found: Sequence[TargetResult], fields: Sequence[str] = ()) -> Table:
+def overview(found: Sequence[TargetResult], fields: Sequence[str] = ()) -> Sheet:
     """One row per target and vantage; each cell a verdict with its grade. fields: the columns; () is the usual ones."""
     knobs = fields or (CRAFTED if any("craft" in item.verdicts for item in found) else OVERVIEW)
-    names = {knob: f"{knob}\n[{UNITS[knob]}]" if knob in UNITS else knob for knob in knobs}
-    table = _table("host", "vantage", *names.values(), spare=tuple(names[k] for k in OVERVIEW_SPARE if k in names))
+    names = [f"{knob} [{UNITS[knob]}]" if knob in UNITS else knob for knob in knobs]
+    table = Sheet("host", "vantage", *names, second=names[0], whole=bool(fields))
     table.caption = "behind each value its grade"
     if any(verdict.reason == REFUSED for item in found for verdict in item.verdicts.values()):
         table.caption += "; refused: that port is closed (http_version, h2: port 443 unless you name another)"
@@ -63,7 +42,7 @@ def overview(found: Sequence[TargetResult], fields: Sequence[str] = ()) -> Table
         table.caption += f"; {SHORT_PAGE}"
     for item in found:
         if item.empty:
-            table.add_row(item.site, item.vantage, f"- {item.reason}")
+            table.add_row(item.site, item.vantage, f"- {item.reason}", *[""] * (len(knobs) - 1))
         else:
             table.add_row(item.site, item.vantage, *(cell(item.verdicts.get(knob)) for knob in knobs))
     return table
@@ -75,11 +54,11 @@ def _is_short(item: TargetResult) -> bool:
     return verdict is not None and verdict.grade == "L" and verdict.detail("proof") == "response-ended"
 
 
-def details(item: TargetResult) -> Table:
+def details(item: TargetResult) -> Sheet:
     """All that is known about one target from one vantage, trial by trial, with where to look."""
-    table = _table("knob", "verdict", "unit", "grade", "read from", "frames")
+    table = Sheet("knob", "verdict", "unit", "grade", "read from", "frames")
     table.title = f"{item.site} ({item.fingerprint.target.address}) from {item.vantage}"
-    table.caption = SHORT_PAGE if _is_short(item) else None
+    table.caption = SHORT_PAGE if _is_short(item) else ""
     results = {result.trace_id: result for result in item.evidence}
     for knob, verdict in item.verdicts.items():
         table.add_row(knob, shown(verdict), verdict.unit, verdict.grade, verdict.method, _disagreement(verdict))
@@ -91,11 +70,11 @@ def details(item: TargetResult) -> Table:
     return table
 
 
-def summary(rows: Sequence[Diversity]) -> Table:
+def summary(rows: Sequence[Diversity]) -> Sheet:
     """Like the paper's Table 2: what servers have in the baseline region, and how many are set otherwise elsewhere."""
     baseline = rows[0].baseline if rows else ""
     columns = ("known", "differ", "95 % interval", "undet.", "mixed", "example")
-    table = _table("knob", f"top values in {baseline}", *columns, spare=("mixed", "undet.", "example"))
+    table = Sheet("knob", f"top values in {baseline}", *columns)
     table.caption = "undet.: not known in two regions; mixed: unlike servers at one address, compared with none"
     for row in rows:
         differ = f"{percent(row.differing, row.compared)} of {row.compared}" if row.compared else "-"
@@ -105,23 +84,23 @@ def summary(rows: Sequence[Diversity]) -> Table:
     return table
 
 
-def by_region(parameters: Sequence[ParameterByRegion]) -> Table:
+def by_region(parameters: Sequence[ParameterByRegion]) -> Sheet:
     """Return how many servers are set otherwise, region by region."""
     baseline = parameters[0].row.baseline
     names = [region.name for region in parameters[0].regions if region.name != baseline]
-    table = _table("differ from " + baseline, *(f"in {name}" for name in names))
+    table = Sheet("differ from " + baseline, *(f"in {name}" for name in names))
     for parameter in parameters:
         shares = (share(region.differs, region.compared) for region in parameter.regions if region.name != baseline)
         table.add_row(parameter.row.knob, *shares)
     return table
 
 
-def scores(rows: Iterable[KnobScore]) -> Table:
+def scores(rows: Iterable[KnobScore]) -> Sheet:
     """Right and wrong by parameter and grade."""
     answered = tuple(f"{kind}s" for kind in KINDS)
     grades = ("A", "B", "C", ">= n", "none")
     columns = (*grades, "right at A/B", *answered, "yield", "overclaims", "not asked")
-    table = _table("knob", *columns, spare=("C", "not asked", "overclaims", "yield"))
+    table = Sheet("knob", *columns)
     table.caption = (
         "right of those given, by grade; answered of those that the truth allows an exact value, only a bound, only a "
         "reason; yield: distinct truths answered, from where one constant answer ends"
@@ -135,10 +114,10 @@ def scores(rows: Iterable[KnobScore]) -> Table:
     return table
 
 
-def probers(scores: Mapping[str, Score]) -> Table:
+def probers(scores: Mapping[str, Score]) -> Sheet:
     """The run's score beside what probers score that look at nothing, on the same pairs."""
     answered = tuple(f"{kind}s" for kind in KINDS)
-    table = _table("prober", *answered, "yield", f"{YIELD_KNOB} yield, troubled", "overclaims", "wrong reasons")
+    table = Sheet("prober", *answered, "yield", f"{YIELD_KNOB} yield, troubled", "overclaims", "wrong reasons")
     table.caption = (
         "silence: a reason for all; least bounds: at least the smallest value there is; commonest: what is true of most"
     )
@@ -149,10 +128,10 @@ def probers(scores: Mapping[str, Score]) -> Table:
     return table
 
 
-def troubles(score: Score) -> Table:
+def troubles(score: Score) -> Sheet:
     """Results under impairments, a row for each trouble; the first row has none."""
     counted = ("values", "bounds", "reasons", "unexcused", "overclaims")
-    table = _table("trouble", "cases", "reachable", *counted, f"{YIELD_KNOB} answered")
+    table = Sheet("trouble", "cases", "reachable", *counted, f"{YIELD_KNOB} answered")
     table.caption = (
         "unexcused: a reason that the truth does not name; answered: at A or B, by the largest bound that can be "
         "proven, or with the right reason, of the cases that allow one of them"
@@ -165,9 +144,9 @@ def troubles(score: Score) -> Table:
     return table
 
 
-def regions(rows: Sequence[PlantScore]) -> Table:
+def regions(rows: Sequence[PlantScore]) -> Sheet:
     """Regional differences: planted and found, and found though there are none."""
-    table = _table("knob", "planted pairs found", "planted targets found", "false pairs", "false targets")
+    table = Sheet("knob", "planted pairs found", "planted targets found", "false pairs", "false targets")
     table.caption = "share (Wilson's 95 % interval); a pair is a target and a region beside the baseline"
     for row in rows:
         targets = share(len(row.hosts_found), len(row.hosts_planted)), share(len(row.hosts_false), len(row.hosts_same))
@@ -175,9 +154,9 @@ def regions(rows: Sequence[PlantScore]) -> Table:
     return table
 
 
-def mismatches(score: Score, most: int) -> Table:
+def mismatches(score: Score, most: int) -> Sheet:
     """Each wrong value beside its true one; then, a row for all that miss it alike, the values that were not given."""
-    table = _table("region", "host", "knob", "reported", "grade", "true", "trouble")
+    table = Sheet("region", "host", "knob", "reported", "grade", "true", "trouble")
     alike: dict[tuple[object, ...], list[WrongVerdict]] = {}
     for n, miss in enumerate(sorted(score.mismatches, key=lambda miss: not miss.overclaim)):
         columns = (miss.knob, shown(miss.observation), miss.observation.grade, miss.truth)
@@ -234,12 +213,3 @@ def _example(row: Diversity) -> str:
 
 def _top(shares: Sequence[ValueShare]) -> str:
     return ", ".join(f"{text(share.value)} {100 * share.share:.1f} %" for share in shares[:TOP]) or "-"
-
-
-def _table(*columns: str, spare: tuple[str, ...] = ()) -> Table:
-    """`spare`: what a narrow terminal does without, the least important first."""
-    table = Fitting(box=SIMPLE_HEAD, title_justify="left", caption_justify="left", pad_edge=False)
-    table.spare = spare
-    for name in columns:
-        table.add_column(name, overflow="fold")
-    return table

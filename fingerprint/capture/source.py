@@ -44,10 +44,11 @@ class Readable(Protocol):
 
 
 class CaptureSource:
-    """A stream of bytes; `broken`: the reason why it ended early, "" if it did not."""
+    """A stream of bytes; `broken`: the reason why it ended early, "" if it did not; `place`: returns how many bytes of
+    the file were taken."""
 
-    def __init__(self, stream: Readable, finish: Callable[[], str] = str) -> None:
-        self._stream = stream
+    def __init__(self, stream: Readable, finish: Callable[[], str] = str, place: Callable[[], int] = int) -> None:
+        self._stream, self.place = stream, place
         self._finish = finish
         self.broken = ""
         self.ended = False
@@ -85,12 +86,12 @@ def opened(path: str) -> Iterator[CaptureSource]:
             raise BadInput(f"{path}: {error.strerror}") from error
         known = next((one for one in MAGICS if magic.startswith(one)), b"")
         if known in MODULES:
-            yield CaptureSource(cast(Readable, MODULES[known](reader)))
+            yield CaptureSource(cast(Readable, MODULES[known](reader)), place=reader.tell)
         elif known:
             with _by_program(reader, PROGRAMS[known]) as source:
                 yield source
         else:
-            yield CaptureSource(reader)
+            yield CaptureSource(reader, place=reader.tell)
     finally:
         if path != "-":
             reader.close()
@@ -137,7 +138,7 @@ def _by_program(reader: BufferedReader, program: str) -> Iterator[CaptureSource]
     except ImportError:
         module = None
     if module is not None:
-        yield CaptureSource(_Zstd(reader, module))
+        yield CaptureSource(_Zstd(reader, module), place=reader.tell)
         return
     if shutil.which(program) is None:
         raise Missing(f"the file is compressed with {program}, which is not installed: apt-get install {program}")
@@ -145,7 +146,9 @@ def _by_program(reader: BufferedReader, program: str) -> Iterator[CaptureSource]
         assert child.stdin is not None and child.stdout is not None
         feeder = threading.Thread(target=_feed, args=(reader, child.stdin), daemon=True)
         feeder.start()
-        yield CaptureSource(cast(Readable, child.stdout), lambda: "cut-compression" if child.wait() else "")
+        yield CaptureSource(
+            cast(Readable, child.stdout), lambda: "cut-compression" if child.wait() else "", reader.tell
+        )
         child.stdout.close()
         feeder.join()
 

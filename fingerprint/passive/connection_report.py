@@ -10,7 +10,8 @@ Reads as   grades C, L and N, as of any single trial. Nothing exact of a capture
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column, Endpoint
 from configtron.fingerprint.passive.connections import Connections
 from configtron.fingerprint.passive.gathering import Batch
+from configtron.fingerprint.passive.later_flights import LaterFlight
 from configtron.fingerprint.passive.limits import Limit, largest, limits
 from configtron.fingerprint.passive.readings import CLOCKS, ConnectionReading, Hellos
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, SIDES
@@ -39,6 +41,7 @@ class ConnectionReport(NamedTuple):
     ending               how it ended: "fin", "reset" or "open"
     asked                what the client's SYN offers, and its request or hello
     place                where the capture stood: at the "client", at the "server", "between", or "" (unknown)
+    windows              what later flights show
     """
 
     file: int
@@ -56,6 +59,7 @@ class ConnectionReport(NamedTuple):
     hellos: tuple[Hello | None, Hello | None]
     observations: tuple[Observation, ...]
     target: Target
+    windows: Sequence[LaterFlight]
     incomplete: bool = False
 
     @property
@@ -107,21 +111,34 @@ class ConnectionReports:
         return ConnectionReports(chosen, self._reading, incomplete=self.incomplete)
 
     @property
+    def since(self) -> int:
+        """Return the frame (`CONNECTION_COLUMNS`) before which no connection begins that is still to be reported."""
+        return self._batch.since
+
+    @property
     def merged(self) -> Column:
         """Return whether the first flight of each has frames that an offload merged."""
         merged: Column = self._batch.summary.flights.merged[self._batch.over]
         return merged
 
     @property
-    def alike(self) -> Column:
-        """Return a number for each connection; connections of the same number have the same observations, but for
-        trace ids, and the same hellos."""
-        return self._reading.alike(self._batch.over)
-
-    @property
     def kinds(self) -> Column:
-        """Return a number for each connection; connections of the same number have the same verdicts and hellos."""
+        """Return a number for each connection; those of the same number have equal verdicts, hellos and `template`s."""
         return self._reading.kinds(self._batch.over)
+
+    def template(self, row: int) -> tuple[tuple[Observation, ...], Hellos]:
+        """Return `read` of that row with marks in place of what differs within its kind (`ConnectionReading`)."""
+        return self._reading.template(int(self._batch.over[row]), self.ends[row], target_of(self.ends[row][1]))
+
+    def marks(self, row: int) -> tuple[list[int], list[int], int]:
+        """Return what stands for a template's marks: the frames of its places; frames and bytes of the first flight."""
+        connection = int(self._batch.over[row])
+        return self._reading.frames(connection), *self._reading.flight(connection)
+
+    @cached_property
+    def windows(self) -> list[Sequence[LaterFlight]]:
+        """Return the later flights of each, in order."""
+        return [self._reading.later(place) for place in self._batch.over.tolist()]
 
     def alone(self, row: int) -> Connections:
         """Return the segments of the connection in that row."""
@@ -151,16 +168,16 @@ class ConnectionReports:
         ]
         plain = zip(
             self.columns["frame"].tolist(), self.columns["started"].tolist(), self.ends, rows, *derived,
-            self.endings.tolist(), self.places.tolist(), self.merged.tolist(),
+            self.endings.tolist(), self.places.tolist(), self.merged.tolist(), self.windows,
             strict=True,
         )  # fmt: skip
-        for row, (frame, started, ends, numbers, goodput_kbps, loss, ending, place, merged) in enumerate(plain):
+        for row, (frame, started, ends, numbers, goodput_kbps, loss, ending, place, merged, later) in enumerate(plain):
             asked, observations, hellos = read(row)
             yield ConnectionReport(
                 frame >> FILE_SHIFT, frame & FRAME_MASK, started, ends[0], ends[1],
                 dict(zip(names, numbers, strict=True)), goodput_kbps, loss,
                 ending, place, bool(merged), asked, hellos, observations, target_of(ends[1]),
-                self.incomplete,
+                later, self.incomplete,
             )  # fmt: skip
 
 

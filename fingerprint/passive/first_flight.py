@@ -6,8 +6,8 @@ Method     With timestamps: count the server's segments whose echo (TSecr) is ol
            client's first ACK of that data. This holds wherever the capture stood. Without: count the segments that
            passed until nine tenths of a round trip (capture to server) after that ACK; after the ACK, only up to the
            first pause. The round trip is the connection's shortest, since handshakes are often slower than the path.
-           The path may be faster still: if no other round trip confirms the handshake's, a bound counts only what
-           passed before that ACK.
+           The path may be faster still (a proxy that connects first, and then fetches, is slow both times), so a bound
+           counts only what passed before that ACK.
 Reads as   Exact (C) only if the window ended the flight, not the server. That needs all of these. Every segment has the
            agreed size (the smaller MSS option, less the options in use); the first may be a short response head.
            Nothing was retransmitted. The client's window had room for one more segment. Another full segment came
@@ -20,14 +20,16 @@ Fails as   no-handshake (without its SYN no flight is known to be the first), on
            A segment that the server sent a round trip after the one before does not belong to the flight: it may be a
            tail loss probe.
            The server sends on, but never has more in flight than at first, or sends less than the ACKs allow: its send
-           buffer or its program stops it, not the window: no-growth, a bound.
-           The flight ends where a TLS record ends that began in its first segment: the server wrote no more:
-           server-paced (`gathering.py`).
+           buffer or its program stops it, not the window: no-growth, a bound. The same if it sends more than the ACKs
+           allow, or before any ACK of new data: its window is larger.
+           The flight's last segment pushes, as a stack's last segment does when nothing more is queued: the server
+           wrote no more, and by chance a full segment: server-paced.
            On a path shorter than a millisecond an ACK and the server's own pace look the same: short-path, a bound.
 Differs    from counting segments before the client's first ACK: a capture at the client shows that ACK while half of
            the flight is still on its way; and a frame that offloading merged counts as several segments here. From
            taking the largest segment seen for the MSS: a server that waits for answers (TLS) may never send a full one.
-Source     RFC 6928; RFC 7323 section 3; RFC 5681 3.1; RFC 6691 (options count against the MSS); RFC 896 (Nagle)
+Source     RFC 6928; RFC 7323 section 3; RFC 5681 3.1; RFC 6691 (options count against the MSS); RFC 896 (Nagle);
+           RFC 9293 3.9.1.2 (PSH on the last segment)
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ import numpy as np
 from configtron.fingerprint.passive.columns import STAMPED, Column
 from configtron.fingerprint.passive.connections import Connections, edges, highest, leader, running
 from configtron.fingerprint.passive.retransmissions import Sent
-from configtron.model.nouns import FIN, RST, SYN
+from configtron.model.nouns import FIN, PSH, RST, SYN
 
 # Data that the ACK released passes one round trip (capture to server) after it; a tenth less for jitter.
 EARLY = 0.9
@@ -70,7 +72,8 @@ PROOFS = (
 )  # fmt: skip
 # The first segment may be a short response head only in a flight of at least this many segments.
 HEADED_LEAST = 2
-# From this proof on, a flight has no value.
+# The proof of an exact window. From `NONE` on, a flight has no value.
+PROVEN = "ack-clocked"
 NONE = PROOFS.index("no-handshake")
 
 
@@ -113,7 +116,6 @@ class HandshakeFacts(NamedTuple):
     cut: Column
     rtt: Column
     rtt_server: Column
-    sure: Column
     limit: Column
     cap: Column
     floor: Column
@@ -146,8 +148,7 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     echo = (rows.tsecr[row] - limit).view(np.int32) if len(of) else by_time
     flying = np.where(stamped[of] & ((rows.bits[row] & STAMPED) != 0), echo <= 0, by_time)
     pause = _pauses(found, row, of)
-    late = np.maximum(known.rtt, 2 * TICK_NS)[of]
-    probing = flying & (known.rtt[of] > 0) & (pause >= late)
+    probing = flying & (known.rtt[of] > 0) & (pause >= known.rtt[of])
     behind = rows.at[row] > ack_at[of]
     pace = np.maximum(PAUSE_SHARE * known.rtt_server, PAUSE_TIMES * highest(of, np.where(behind, 0, pause), count, 0))
     probing |= flying & ~stamped[of] & behind & (pause >= np.maximum(pace, 1)[of])
@@ -169,14 +170,25 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     marks = _Marks(row, of, start, end, begin, after, stop, top, size, ack_at, old & inside, missing > 0)
     proof = _proofs(found, known, marks)
     if len(of):
-        stopped = (stop < after) & probing[np.minimum(stop, len(of) - 1)]
+        following = np.minimum(stop, len(of) - 1)
+        stopped = (stop < after) & probing[following]
+        # A stack that has no more to send pushes its last segment (RFC 9293 3.9.1.2).
+        stopped |= (rows.flags[row[last]] & PSH) != 0
+        # The wait for an ACK must differ from the pauses in the flight, without timestamps by far.
+        # A lone segment has none: there the pause within what follows counts.
+        beyond = np.minimum(stop + 1, len(of) - 1)
+        lone = (stop == begin + 1) & ~stamped
+        stopped |= lone & ((beyond >= after) | (length[beyond] < size.counted))
+        most = np.maximum(highest(of, np.where(inside, pause, 0), count, 0), np.where(lone, pause[beyond], 0))
+        stopped |= pause[following] < np.where(stamped, most, PAUSE_TIMES * most)
         proof[stopped & (proof == PROOFS.index("ack-clocked"))] = PROOFS.index("server-paced")
     for connection in np.flatnonzero(proof == PROOFS.index("ack-clocked")).tolist():
-        if _never_grows(found, marks, old, int(known.rtt[connection]), connection):
+        trips = int(known.rtt[connection]), int(known.rtt_server[connection])
+        if _grows_otherwise(found, marks, old, trips, connection):
             proof[connection] = PROOFS.index("no-growth")
-    # If nothing else confirms the round trip, only an ACK that released data does.
+    # Only an ACK that released data confirms a round trip.
     before_ack = highest(of, np.where(inside & (rows.at[row] <= ack_at[of]), end, 0), count, 0)
-    unsure = ~stamped & ~known.sure & (proof != PROOFS.index("ack-clocked")) & (before_ack > 1)
+    unsure = ~stamped & (proof != PROOFS.index("ack-clocked")) & (before_ack > 1)
     top = np.where(unsure, before_ack, top)
     segments = -(-np.maximum(top - 1, 0) // size.counted)
     first = row[np.minimum(begin, max(len(row) - 1, 0))] if len(row) else begin
@@ -236,8 +248,9 @@ def _pauses(found: Connections, row: Column, of: Column) -> Column:
         return pauses
     both = (rows.bits[row[1:]] & rows.bits[row[:-1]] & STAMPED) != 0
     ticks = (rows.tsval[row[1:]] - rows.tsval[row[:-1]]).view(np.int32).astype(np.int64)
-    pause = np.where(both, ticks * TICK_NS, rows.at[row[1:]] - rows.at[row[:-1]])
-    pauses[1:] = np.where(of[1:] == of[:-1], pause, 0)
+    # One tick may pass at any moment.
+    ticked = np.where(both & (ticks > 1), ticks * TICK_NS, 0)
+    pauses[1:] = np.where(of[1:] == of[:-1], np.maximum(ticked, rows.at[row[1:]] - rows.at[row[:-1]]), 0)
     return pauses
 
 
@@ -302,7 +315,7 @@ def _proofs(found: Connections, known: HandshakeFacts, marks: _Marks) -> Column:
         proof[~more] = PROOFS.index("unverified")
         next_at = rows.at[marks.row[following]]
         pause = next_at - rows.at[marks.row[last]]
-        slack = np.minimum(LATE_SHARE * known.rtt, LATE_NS)
+        slack = np.clip(LATE_SHARE * known.rtt_server, SHORT_PATH_NS, LATE_NS)
         late = marks.ack_at + (LATE * known.rtt_server + slack).astype(np.int64)
         prompt = (next_at >= marks.ack_at) & (next_at <= late) & (pause >= SILENCE * known.rtt)
         proof[more & (~prompt | (known.rtt <= 0))] = PROOFS.index("server-paced")
@@ -328,15 +341,17 @@ def _proofs(found: Connections, known: HandshakeFacts, marks: _Marks) -> Column:
     return proof
 
 
-def _never_grows(found: Connections, marks: _Marks, old: Column, rtt_ns: int, connection: int) -> bool:
-    """Return whether a server sends much more data but never has more in flight than at first (`JUDGED`, `GROWN`).
+def _grows_otherwise(found: Connections, marks: _Marks, old: Column, trips: tuple[int, int], connection: int) -> bool:
+    """Return whether a server sends much more data but never has more in flight than at first (`JUDGED`, `GROWN`); or
+    sends more than such a window lets out. `trips`: whole round trip, and that to the server (ns).
 
     A congestion window grows with each acknowledgement (RFC 5681 3.1). A send buffer does not grow, nor do the pieces
     in which a program writes its page. A loss ends the growth, so only data before the first loss counts.
     """
     part = slice(int(marks.stop[connection]), int(marks.after[connection]))
     start, end, at = marks.start[part], marks.end[part], found.rows.at[marks.row[part]]
-    flight = int(marks.top[connection]) - 1
+    flight, size = int(marks.top[connection]) - 1, int(marks.size.counted[connection])
+    rtt_ns, rtt_server_ns = trips
     in_order = np.ones(len(end), bool)
     in_order[1:] = start[1:] == end[:-1]
     losses = np.flatnonzero(old[part] | ~in_order)
@@ -344,9 +359,17 @@ def _never_grows(found: Connections, marks: _Marks, old: Column, rtt_ns: int, co
     if not upto:
         return False
     # Behind a bottleneck the ACKs of one flight take longer than a round trip. So look at unacknowledged bytes.
-    if int((end[:upto] - _acknowledged(found, marks.row[part][:upto], connection)).max()) > GROWN * flight:
+    row = marks.row[part][:upto]
+    # Each segment acknowledged, short heads too, lets out itself and one more. A further one may be a tail loss probe.
+    # Round trips to the server that look longer by jitter must not hide ACKs.
+    early_ns = int(EARLY * max(2 * rtt_server_ns - rtt_ns, 0))
+    heard = _acknowledged(found, row, connection, at[:upto] - early_ns) - 1
+    heard += np.where(heard > 0, (1 - int(marks.end[marks.begin[connection]])) % size, 0)
+    if not heard[0] or int((end[:upto] - 1 - 2 * heard).max()) > flight + size:
+        return True
+    if int((end[:upto] - _acknowledged(found, row, connection, at[:upto])).max()) > GROWN * flight:
         return False
-    following, size = int(end[upto - 1]) - int(start[0]), int(marks.size.counted[connection])
+    following = int(end[upto - 1]) - int(start[0])
     trip = int(EARLY * rtt_ns)
     first = np.searchsorted(at[:upto], at[:upto] - trip, "right")
     most = int((end[:upto] - start[np.minimum(first, np.arange(upto))]).max())
@@ -356,15 +379,16 @@ def _never_grows(found: Connections, marks: _Marks, old: Column, rtt_ns: int, co
     return kept_back or (most <= GROWN * flight if following > GROWN * flight else most + size < following)
 
 
-def _acknowledged(found: Connections, row: Column, connection: int) -> Column:
-    """Return the client's highest ACK in the capture before each of these rows of the server.
+def _acknowledged(found: Connections, row: Column, connection: int, at: Column) -> Column:
+    """Return the client's highest ACK in the capture before each of these rows of the server, and up to these times.
 
     Wherever the capture stood, the server had seen no later ACK, so all bytes beyond it were in flight.
     """
     begin, end = int(found.begin[connection]), int(found.end[connection])
     ours = begin + np.flatnonzero(~found.server[begin:end])
     acks = np.maximum.accumulate(np.append(1, found.ack[ours]))
-    highest: Column = np.maximum(acks[np.searchsorted(ours, row)], 1)
+    place = np.minimum(np.searchsorted(ours, row), np.searchsorted(found.rows.at[ours], at, "right"))
+    highest: Column = np.maximum(acks[place], 1)
     return highest
 
 

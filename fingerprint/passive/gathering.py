@@ -33,10 +33,9 @@ from configtron.fingerprint.passive.columns import (
     no_rows,
 )
 from configtron.fingerprint.passive.connections import Connections, Passes, connect, running
-from configtron.fingerprint.passive.first_flight import PROOFS, Flights
 from configtron.fingerprint.passive.heads import Heads
+from configtron.fingerprint.passive.later_flights import FLIGHTS_MOST, LaterFlight
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, ConnectionSummary, summarise
-from configtron.fingerprint.passive.tls import records_end
 from configtron.fingerprint.passive.tunnels import UNREAD
 
 # Rows gathered before connections are reported: some 60 MB of columns.
@@ -61,13 +60,17 @@ LINGER_NS, IDLE_NS = 5 * NS, 310 * NS
 
 
 class Batch(NamedTuple):
-    """Connections that are over: which of `found`, in the order of their first frames."""
+    """Connections that are over: which of `found`, in the order of their first frames.
+
+    since   no connection that is not over yet has an earlier first frame
+    """
 
     found: Connections
     summary: ConnectionSummary
     over: Column
     ends: PairEnds
     heads: Heads
+    since: int = ALWAYS
 
 
 class Gathering:
@@ -90,6 +93,8 @@ class Gathering:
         self._heads_carried = 0
         # Counts so far of connections that go on, by first frame.
         self._before: dict[int, dict[str, int]] = {}
+        # Their later flights so far.
+        self._later: dict[int, list[LaterFlight]] = {}
 
     def take(self, rows: Rows | None, until_ns: int = ALWAYS) -> Iterator[Batch]:
         """Take more rows of one file; yield a batch if they have become many. Other files have all up to `until_ns`."""
@@ -150,7 +155,6 @@ class Gathering:
             return
         found = connect(rows, self.pairs.ends.ports, self.steps, self.passes)
         summary = summarise(found, self._too_big(found), trips=self.trips)
-        self._stop_at_records(found, summary.flights)
         self._add(summary)
         over = np.full(found.total, last)
         if not last:
@@ -158,7 +162,8 @@ class Gathering:
         finished = np.flatnonzero(over)
         finished = finished[np.argsort(summary.columns["frame"][finished], kind="stable")]
         self.counts["connections"] += len(finished)
-        yield Batch(found, summary, finished, self.pairs.ends, self.heads)
+        since = int(min(summary.columns["frame"][~over].min(initial=ALWAYS), later.frame.min(initial=ALWAYS)))
+        yield Batch(found, summary, finished, self.pairs.ends, self.heads, since)
         if not last:
             self._carry(found, summary, over, later)
 
@@ -173,13 +178,6 @@ class Gathering:
         self.heads.too_big.clear()
         return sizes
 
-    def _stop_at_records(self, found: Connections, flights: Flights) -> None:
-        """Make bounds of flights that end where a TLS record does: a write ended there, and by chance a segment."""
-        for one in np.flatnonzero(flights.proof == PROOFS.index("ack-clocked")).tolist():
-            head = self.heads.kept.get(int(found.rows.frame[flights.first[one]]))
-            if head is not None and records_end(head.payload) == flights.size[one]:
-                flights.proof[one] = PROOFS.index("server-paced")
-
     def _add(self, summary: ConnectionSummary) -> None:
         """Add the earlier counts of a connection."""
         if not self._before:
@@ -187,7 +185,11 @@ class Gathering:
         columns = summary.columns
         for place, frame in enumerate(columns["frame"].tolist()):
             before = self._before.pop(frame, None)
-            for name, value in (before or {}).items():
+            if before is None:
+                continue
+            known = {one.at_ns: one for one in (*summary.later.get(place, ()), *self._later.pop(frame, ()))}
+            summary.later[place] = [known[at] for at in sorted(known)]
+            for name, value in before.items():
                 columns[name][place] = _joined(CONNECTION_COLUMNS[name].join, value, int(columns[name][place]))
 
     def _ended(self, found: Connections, summary: ConnectionSummary, now_ns: int) -> Column:
@@ -220,7 +222,10 @@ class Gathering:
         added = {name: column for name, column in summary.columns.items() if CONNECTION_COLUMNS[name].join != "first"}
         for connection in np.flatnonzero(~over).tolist():
             values = {name: int(column[connection]) for name, column in added.items()}
-            self._before[int(summary.columns["frame"][connection])] = values
+            frame = int(summary.columns["frame"][connection])
+            self._before[frame] = values
+            if settled := [one for one in summary.later.get(connection, ()) if one.settled]:
+                self._later[frame] = settled[:FLIGHTS_MOST]
         carried = rows.take(np.flatnonzero(keep))
         self._carried = carried.size
         carried = joined([carried._replace(bits=carried.bits | np.uint8(COUNTED)), later])

@@ -31,7 +31,7 @@ Source     Zhang, Breslau, Paxson, Shenker, On the Characteristics and Origins o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +51,11 @@ LIMITS = ("handshake", "server", "client", "receive-window", "sender", "congesti
 OF_CAUSE = np.array([{"rto": TIMEOUT, "tlp": PROBE, "fast": FAST}.get(cause, LOSS) for cause in CAUSES])
 # Columns of each limit: nanoseconds, how often, the first and last frame (file << 40 | number) of the evidence.
 PARTS = {"ns": "sum", "times": "sum", "first": "min", "last": "max"}
+_COLUMNS = {limit: tuple(f"limit_{limit}_{part}" for part in PARTS) for limit in LIMITS}
+# What the shares and their grades are read from.
+_READ = ("clock", "syns", "synacks", "frag_needed", "rtt", *(
+    f"{side}_{name}" for side in ("client", "server") for name in ("bytes", "zero_windows")
+), "rtt_client", "rtt_server", *(name for names in _COLUMNS.values() for name in names))  # fmt: skip
 # Waits of which a capture elsewhere than at the sender sees only a part; it is there if the round trip from here to the
 # sender is below this share of the whole one.
 LOSSES, NEAR_SHARE = frozenset(("timeout", "tail-probe", "fast-retransmit", "loss", "path-mtu")), 0.1
@@ -89,31 +94,43 @@ class Limit(NamedTuple):
 def limits(numbers: Mapping[str, float | None]) -> tuple[Limit, ...]:
     """Return the shares of a connection's time, the largest first, from its numbers (`ConnectionReport.numbers`).
 
-    Empty where it has no times, or no time passed.
+    Empty where it has no times, or no time passed, and for `live`, which does not share it out.
     """
-    if numbers["clock"]:
+    if numbers["clock"] or _READ[-1] not in numbers:
         return ()
-    known = {name: value or 0 for name, value in numbers.items()}
-    sender, other = ("server", "client") if known["server_bytes"] >= known["client_bytes"] else ("client", "server")
+    size = {side: numbers[f"{side}_bytes"] or 0 for side in ("client", "server")}
+    sender, other = ("server", "client") if size["server"] >= size["client"] else ("client", "server")
     twice = {
-        "handshake": max(known["syns"], known["synacks"]) > 1,
-        "receive-window": known[f"{other}_zero_windows"] > 0,
-        "path-mtu": known["frag_needed"] > 0,
+        "handshake": max(numbers["syns"] or 0, numbers["synacks"] or 0) > 1,
+        "receive-window": (numbers[f"{other}_zero_windows"] or 0) > 0,
+        "path-mtu": (numbers["frag_needed"] or 0) > 0,
     }
-    near = 0 < known[f"rtt_{sender}"] < NEAR_SHARE * known["rtt"]
+    near = 0 < (numbers[f"rtt_{sender}"] or 0) < NEAR_SHARE * (numbers["rtt"] or 0)
     found = []
-    for name in LIMITS:
-        ns, times, *frames = (int(known[f"limit_{name}_{part}"]) for part in PARTS)
-        grade = "N" if name == "unknown" else "B" if twice.get(name) else "L" if name in LOSSES and not near else "C"
-        if ns:
+    for name, (own, *parts) in _COLUMNS.items():
+        if ns := int(numbers[own] or 0):
+            times, *frames = (int(numbers[part] or 0) for part in parts)
+            grade = (
+                "N" if name == "unknown" else "B" if twice.get(name) else "L" if name in LOSSES and not near else "C"
+            )
             shown = tuple(sorted({frame & FRAME_MASK for frame in frames if frame > 0}))
             found.append(Limit(name, ns, times, grade, shown))
     return tuple(sorted(found, key=lambda one: -one.ns))
 
 
+def limits_of(columns: Mapping[str, Column]) -> Iterator[tuple[Limit, ...]]:
+    """Yield the same of each connection, from columns."""
+    read = [name for name in _READ if name in columns]
+    return (
+        limits(dict(zip(read, row, strict=True)))
+        for row in zip(*(columns[name].tolist() for name in read), strict=True)
+    )
+
+
 def largest(columns: Mapping[str, Column]) -> tuple[Column, Column]:
     """Return the number in `LIMITS` of each connection's largest share, and its part of the duration (NaN: no time)."""
-    shares = np.stack([columns[f"limit_{name}_ns"] for name in LIMITS])
+    none = np.zeros(len(columns["clock"]), np.int64)
+    shares = np.stack([columns.get(names[0], none) for names in _COLUMNS.values()])
     total = np.where(columns["clock"] > 0, 0, shares.sum(axis=0))
     part: Column = np.divide(shares.max(axis=0), total, out=np.full(len(total), np.nan), where=total > 0)
     return shares.argmax(axis=0), part
@@ -170,9 +187,9 @@ def share_time(
     last[place[new]] = frame
     parts = (shares, times, first.reshape(count, -1), last.reshape(count, -1))
     return {
-        f"limit_{name}_{part}": values[:, number]
-        for number, name in enumerate(LIMITS)
-        for part, values in zip(PARTS, parts, strict=True)
+        name: values[:, number]
+        for number, names in enumerate(_COLUMNS.values())
+        for name, values in zip(names, parts, strict=True)
     }
 
 
@@ -231,11 +248,12 @@ class _Flow:
         window = rows.window[order].astype(np.int64) << np.where((self.flags & SYN) != 0, 0, np.maximum(scale, 0)[of])
         self.tops = [_upto(self.end, counts & side, of) for side in (by_main, ~by_main)]
         self.acks = [_upto(ack, told & side, of) for side in (~by_main, by_main)]
-        edge = _upto(ack + window, told & ~by_main, of)
-        self.acked, top, edge = (before(column, of, 0) for column in (self.acks[0], self.tops[0], edge))
+        self.acked, top = (before(column, of, 0) for column in (self.acks[0], self.tops[0]))
         self.flight = top - self.acked
         self.other_flight = before(self.tops[1] - self.acks[1], of, 0)
-        self.room = np.where(scale[of] >= 0, edge - top, np.iinfo(np.int64).max)
+        self.heard = _last(told & ~by_main, of)
+        known = (scale[of] >= 0) & (self.heard >= 0)
+        self.room = np.where(known, (ack + window)[self.heard] - top, np.iinfo(np.int64).max)
         self.data = counts & (self.length > 0) & ~alive
         place = np.arange(size)
         last = np.where(self.data | (cause >= 0), place, size)
@@ -246,7 +264,6 @@ class _Flow:
         self.spoke = _last(self.data, of)
         self.closed = _last((self.flags & (FIN | RST)) != 0, of) >= 0
         self.wrote = _last(self.data & by_main, of)
-        self.heard = _last(told & ~by_main, of)
         self.lost = self._lost(rows.ident[order].astype(np.int64), count)
         self.repeated = _last((cause >= 0) & by_main, of)
         self.recover = before(_upto(self.tops[0], (cause >= 0) & by_main, of), of, 0)
@@ -278,7 +295,11 @@ class _Flow:
         until = np.where(until < len(of), until, len(of) - 1)
         until = np.where(of[until] == of, until, self.final[of])
         delivered = self.acks[0][until] - self.acks[0][since]
-        found: Column = (delivered > LEVEL_FLIGHTS * most) & (self.recover <= 0)
+        # a loss makes a congestion window smaller than it was
+        cut = (
+            _last(self.by_main & ((self.cause == CAUSES.index("rto")) | (self.cause == CAUSES.index("fast"))), of) >= 0
+        )
+        found: Column = (delivered > LEVEL_FLIGHTS * most) & ~cut
         return found[self.next]
 
     def codes(self, main: Column, rtt: Column, sack: Column, cut: Column) -> Column:

@@ -91,9 +91,11 @@ def round_trips(found: Connections, number: int, without: int = RST) -> dict[str
     known = np.flatnonzero(new)
     columns["trips"] = np.bincount(acks.of[known], minlength=count)
     columns["trip_sum"] = _sum(acks.of[known], trip[known], count)
-    least = np.full(count, np.iinfo(np.int64).max)
-    np.minimum.at(least, acks.of[known], trip[known])
-    columns["trip_least"] = np.where(columns["trips"] > 0, least, ABSENT)
+    # the least of all parts of a connection is that of the whole, however often a row is looked at
+    most = np.iinfo(np.int64).max
+    least = np.full(count, most)
+    np.minimum.at(least, acks.of[trip >= 0], trip[trip >= 0])
+    columns["trip_least"] = np.where(least < most, least, ABSENT)
     whole = rows.at[acks.row] - rows.at[sent.row[oldest]]
     every = np.flatnonzero(whole >= 0)
     columns["trip_smoothed"] = _smoothed(acks.of[every], whole[every], count)

@@ -14,6 +14,7 @@ import numpy as np
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, CUT, LATE, SACK_OK, STAMPED, Column
 from configtron.fingerprint.passive.connections import NEVER, Connections, Direction, highest, latest, leader, running
 from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES, Flights, HandshakeFacts, first_flights
+from configtron.fingerprint.passive.later_flights import IDLE_NS, LaterFlight, later_flights
 from configtron.fingerprint.passive.limits import LIMITS, PARTS, share_time
 from configtron.fingerprint.passive.retransmissions import (
     KINDS,
@@ -28,12 +29,8 @@ from configtron.fingerprint.passive.under_load import under_load
 from configtron.fingerprint.stream import DUPLICATE_GAP_S
 from configtron.model.nouns import ACK, FIN, RST, SYN
 
-# A pause longer than this lets a server's window start anew (RFC 9293 / RFC 5681 4.1: an RTO; the initial one is 1 s).
-IDLE_NS = 1_000_000_000
 # The largest shift that counts (RFC 7323 2.3).
 SHIFT_MOST = 14
-# Round trips of one path differ by no more than this share: the jitter that `first_flight.LATE` allows.
-ALIKE_SHARE = 0.25
 # Copies of a SYN-ACK that come within this are one answer sent twice, not a timer's (`stream.DUPLICATE_GAP_S`).
 DUPLICATE_NS = round(DUPLICATE_GAP_S * 1e9)
 SIDES = ("client", "server")
@@ -118,7 +115,7 @@ LOAD = {
     "window_rate_most": ColumnMeaning("bit/s", "max", "largest delivery rate over two round trips"),
     "last_window": ColumnMeaning("bytes", "last", "latest window of this side that was open, scaled"),
 }
-# Why it took so long: fingerprint/passive/limits.py.
+# Why it took so long (not of `live`): fingerprint/passive/limits.py.
 LIMITED = {
     f"limit_{limit}_{part}": ColumnMeaning("ns" if part == "ns" else "", join, f"{limit}: {part}")
     for limit in LIMITS
@@ -132,10 +129,11 @@ CONNECTION_COLUMNS = {
 
 
 class ConnectionSummary(NamedTuple):
-    """Columns by name, and the server's first flights."""
+    """Columns by name, and the server's first flights; by connection, later flights of those that have any."""
 
     columns: dict[str, Column]
     flights: Flights
+    later: dict[int, list[LaterFlight]]
 
 
 def summarise(found: Connections, too_big: dict[int, list[int]], *, trips: bool = False) -> ConnectionSummary:
@@ -155,8 +153,12 @@ def summarise(found: Connections, too_big: dict[int, list[int]], *, trips: bool 
     flights = Flights(*map(np.concatenate, zip(*(part.flights for part in parts), strict=True)))
     # Rows of a part count from its first connection's.
     sizes = [len(part.flights.first) for part in parts]
-    before = np.repeat(found.begin[np.cumsum(sizes) - sizes], sizes)
-    return ConnectionSummary(columns, flights._replace(first=flights.first + before, last=flights.last + before))
+    firsts = np.cumsum(sizes) - sizes
+    before = np.repeat(found.begin[firsts], sizes)
+    later = {
+        int(first) + one: rest for first, part in zip(firsts, parts, strict=True) for one, rest in part.later.items()
+    }
+    return ConnectionSummary(columns, flights._replace(first=flights.first + before, last=flights.last + before), later)
 
 
 def _summarise_part(found: Connections, told: dict[str, Column], *, trips: bool) -> ConnectionSummary:
@@ -195,19 +197,20 @@ def _summarise_part(found: Connections, told: dict[str, Column], *, trips: bool)
             more = round_trips(found, number) | under_load(found, number, again, columns["rtt"])
             more["last_window"] = last_window
             columns |= {f"{side}_{name}": column for name, column in more.items()}
-    columns |= share_time(found, sent, repeats, scales, columns)
-    return ConnectionSummary(columns, first_flights(found, sent[1], _known(found, columns, whole, opening)))
+    if not trips:
+        columns |= share_time(found, sent, repeats, scales, columns)
+    known = _known(found, columns, whole, opening)
+    later = later_flights(found, sent[1], known, scales[0])
+    return ConnectionSummary(columns, first_flights(found, sent[1], known), later)
 
 
 def _known(found: Connections, columns: dict[str, Column], whole: Column, opening: list[Column]) -> HandshakeFacts:
     """Return the facts of the handshake that first flights need."""
     trips = [np.maximum(column, 0) for column in _trips(found, columns, opening)]
-    sure = np.ones(found.total, bool)
-    if (bare := (trips[1] > 0) & (columns["stamps"] != 1)).any():
+    if (timed := trips[1] > 0).any():
         # A handshake is slower than the path where a proxy connects first, or a queue is cold.
         least = round_trips(found, 0, SYN | RST)["trip_least"]
-        sure = ~bare | (np.abs(least - trips[1]) <= ALIKE_SHARE * trips[1])
-        shorter = np.where(bare & (least != ABSENT), np.maximum(trips[1] - least, 0), 0)
+        shorter = np.where(timed & (least != ABSENT), np.maximum(trips[1] - least, 0), 0)
         trips = [np.maximum(trip - shorter, 0) for trip in trips]
     room = np.where(whole, columns["client_first_window"], 0)
     offers = [np.where(columns[f"{side}_mss"] > 0, columns[f"{side}_mss"], DEFAULT_MSS) for side in SIDES]
@@ -217,7 +220,6 @@ def _known(found: Connections, columns: dict[str, Column], whole: Column, openin
         cut=columns["options_cut"] == 1,
         rtt=trips[0],
         rtt_server=trips[1],
-        sure=sure,
         limit=np.maximum(np.minimum(*offers) - less, 1),
         cap=np.maximum(offers[0] - less, 1),
         floor=offers[0] <= DEFAULT_MSS,

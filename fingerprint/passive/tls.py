@@ -14,8 +14,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 ALERT, HANDSHAKE, CLIENT_HELLO, SERVER_HELLO = 21, 22, 1, 2
-# Types of records (RFC 8446 5.1).
-RECORDS = range(20, 24)
 # Bytes before the body of a record, which end in its length.
 RECORD_HEADER = 5
 # An alert's two bytes begin with its level (RFC 5246 7.2); a server that warns goes on (unrecognized_name is usual).
@@ -74,14 +72,6 @@ def missing(data: bytes) -> int:
     if data[:1] != bytes((HANDSHAKE,)):
         return 0
     return max(RECORD_HEADER + int.from_bytes(data[3:RECORD_HEADER], "big") - len(data), 0)
-
-
-def records_end(data: bytes) -> int:
-    """Return where the last record ends whose header is in a stream's first bytes; 0 if no record opens it."""
-    at = 0
-    while data[at : at + 1] and data[at] in RECORDS and at + RECORD_HEADER <= len(data):
-        at += RECORD_HEADER + int.from_bytes(data[at + 3 : at + RECORD_HEADER], "big")
-    return at
 
 
 def _extensions(body: bytes, kind: int) -> dict[int, bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+from collections.abc import Iterable
 from functools import cache
 
 from configtron.model.errors import Missing
@@ -15,6 +16,8 @@ DLT_ETHERNET = 1
 DLT_RAW = 12
 # Whole frames: offloaded ones are larger than any link's MTU.
 SNAPLEN = 262144
+# Numbers that files give link layers (LINKTYPE_*) and libpcap does not (DLT_*).
+FROM_FILES = {101: DLT_RAW, 14: DLT_RAW, 100: 11, 106: 19}
 # "Unknown" for pcap_compile: only "ip broadcast" would need it (PCAP_NETMASK_UNKNOWN).
 NETMASK_UNKNOWN = 0xFFFFFFFF
 
@@ -53,3 +56,13 @@ def compile_filter(expression: str, *, link: int = DLT_ETHERNET, snap: int = SNA
         return code
     finally:
         library.pcap_close(handle)
+
+
+def passing(program: bytes, base: int, frames: Iterable[tuple[int, int, int]]) -> list[bool]:
+    """Return of each frame whether it passes a program of `compile_filter`.
+
+    base    address of the buffer; frames: where each begins in it, its length on the wire, and how much was captured
+    """
+    code, run = ctypes.create_string_buffer(program, len(program)), _libpcap().bpf_filter
+    run.argtypes, run.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], ctypes.c_uint
+    return [run(code, base + start, length, kept) > 0 for start, length, kept in frames]

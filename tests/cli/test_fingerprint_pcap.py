@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -15,8 +16,10 @@ import pytest
 from configtron.cli.outermost import run
 from configtron.cli.settings import hint
 from configtron.model.errors import DONE, NOTHING, PARTIAL, PRIVILEGE, USAGE
+from configtron.model.nouns import ACK, PSH, RST, SYN
 from tests.support import ROOT
 from tests.support import capture_bytes as write
+from tests.support import made_capture as made
 
 Spoken = pytest.CaptureFixture[str]
 
@@ -36,12 +39,108 @@ def pcap(*words: object, code: int = DONE) -> None:
     assert run(["fingerprint", "pcap", *map(str, words)]) == code
 
 
-def test_a_table(file: str, capsys: Spoken) -> None:
+@pytest.fixture
+def mixed(tmp_path: Path) -> str:
+    """A download with a tail probe, an upload with two and a window that closes, a scan of 50 ports, 45 refused."""
+    down = made.talk(made.flight(0.3, 0, 4), made.acked(3, 0.4), made.flight(2.0, 3, 1))
+    up = made.Conversation(port=40001, start_s=1010.0, asked=False)
+    for n in (0, 1, 2, 3):
+        up.send(0, 0.2 + n / 1000, ACK, 1 + n * made.FULL, 1, made.FULL)
+    up.window = 0
+    up.send(1, 0.3, ACK, 0, 1 + made.FULL)
+    up.window = 65535
+    for n in (1, 2):
+        up.send(0, 2.5 + n, ACK, 1 + n * made.FULL, 1, made.FULL)
+    scan = [made.Conversation(port=50_000 + n, start_s=1020.0 + n, opened=False, asked=False) for n in range(50)]
+    for n, one in enumerate(scan):
+        one.send(0, 0.0, SYN, 0, 0)
+        if n < 45:
+            one.send(1, 0.1, RST | ACK, 0, 1)
+    return str(made.written([frame for one in (down, up, *scan) for frame in one.frames], tmp_path))
+
+
+def test_a_table_has_both_directions_worst_first_and_a_line_of_sums(file: str, mixed: str, capsys: Spoken) -> None:
     pcap(file)
     out, err = capsys.readouterr()
     for part in ("192.0.2.1:40000", "[2001:db8::2]:80", "http/1.1", "40.0"):
         assert part in out
     assert err == "29 frames, 29 tcp, 2 connections\n"
+    pcap(mixed)
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split()[6:] == "slow by up sent again down sent again shut icw end".split()
+    assert rows[0].split()[3:] == "4.500 100.0 timeout 95 % 3.95 kB 2/0/0/0 33 % 0 B 0/1 - open".split()
+    assert rows[1].split()[3:] == "2.000 100.0 tail-probe 85 % 100 B 3.95 kB 0/1/0/0 0.0 % >= 4 L open".split()
+    assert len(rows) == 40 + 5 and rows[-1] == (
+        "52 connections (40 shown; --all shows every one); 8 kB; 17 % sent again; 2 timeouts; 1 zero windows; 45 resets"
+    )
+    pcap(mixed, "--all")
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 52 + 5
+
+
+@pytest.mark.parametrize(("typed", "ports"), [
+    ("--where trouble>0", [40000, 40001]), ("--where loss>25", [40001]), ("--where loss<=25", [40000]),
+    (r"--where client~:4000\d$ --where client_bytes>=1000", [40001]), ("--where rtt>0.05", [40000, 40001]),
+    ("--where ended!=reset --where server=198.51.100.2:80 --where client_port<50046", [40000, 40001, 50045]),
+    ("--where icw>=4", [40000]), ("--where icw>4", []), ("--where icw<9", []), ("--where icw!=3", [40000]),
+    ("--where icw!~5", [40000]), ("--where tls=x", []), ("--where icw_grade=L", [40000]),
+    ("--sort loss --where bytes>0", [40001, 40000]), ("--sort icw_reason --where bytes>0", [40001, 40000]),
+    ("--filter tcp[0:2]==40001||tcp[2:2]==40001", [40001]), ("--filter len<0", []),
+    ("--connection 1", [40000]), ("--connection 3", []),
+])  # fmt: skip
+def test_connections_are_chosen_and_sorted_in_every_form(
+    typed: str, ports: list[int], mixed: str, capsys: Spoken
+) -> None:
+    code, words = DONE if ports else NOTHING, typed.split()
+    pcap(mixed, "-f", "csv", *words, code=code)
+    assert [int(row["client_port"]) for row in csv.DictReader(io.StringIO(capsys.readouterr().out))] == ports
+    pcap(mixed, "-f", "jsonl", *words, code=code)
+    assert [json.loads(line)["client"]["port"] for line in capsys.readouterr().out.splitlines()] == ports
+    pcap(mixed, *words, code=code)
+    out = capsys.readouterr().out
+    assert all(str(port) in out for port in ports) and bool(out) == bool(ports)
+    pcap(mixed, "--servers", "-f", "csv", *words, code=USAGE if "--sort" in typed else code)
+    assert ("198.51.100.2" in capsys.readouterr().out) == (bool(ports) and "--sort" not in typed)
+
+
+def test_a_filter_is_made_for_each_link_layer(tmp_path: Path, capsys: Spoken) -> None:
+    """Raw IP by both numbers that files have, Ethernet, Linux cooked in both forms, loopback."""
+    path = tmp_path / "links.pcap"
+    heads = {101: b"", 228: b"", 1: bytes(12) + b"\x08\x00", 113: bytes(14) + b"\x08\x00",
+             276: b"\x08\x00" + bytes(18), 0: b"\2\0\0\0"}  # fmt: skip
+    for link, head in heads.items():
+        frames = [*write.conversation(), *write.conversation(port=40001)]
+        path.write_bytes(write.pcap([(at, head + frame) for at, frame in frames], nano=True, link=link))
+        pcap(path, "-f", "csv", "--filter", "tcp port 40001")
+        out, err = capsys.readouterr()
+        assert out.count("\n") == 2 and err == "20 frames, 10 tcp, 1 connections; 10 filtered\n", link
+
+
+def test_a_connection_in_whole(file: str, capsys: Spoken) -> None:
+    pcap(file, "--connection", "1")
+    words = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert (
+        ["mss", "1460", "1460"] in words
+        and ["bytes", "27", "12000"] in words
+        and ["handshake", "rtt", "0.040001"] in words
+    )
+    assert any(line[:1] == ["signature"] for line in words)
+
+
+def test_lines_stand_by_first_frame_however_early_connections_end(
+    tmp_path: Path, capsys: Spoken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One goes on from the first frame to the last, while the others end and memory holds no more than 150 rows."""
+    long = made.talk(*(made.says(0, 1.0 + n, ACK | PSH, 101 + n, 1, 1) for n in range(60)))
+    short = [f for n in range(12) for f in write.conversation(port=5000 + n, start_ns=(1001 + 2 * n) * 10**9)]
+    path = made.written([*long.frames, *short], tmp_path)
+    shown: list[str] = []
+    for most in (400_000, 150):
+        monkeypatch.setattr("configtron.service.capture.reading.MOST", most)
+        for form in ("csv", "jsonl", "table"):
+            pcap(path, "-f", form)
+            # A spell that goes on over a cut counts once in each part.
+            shown.append(re.sub(r'"times":\d+', "", capsys.readouterr().out))
+    assert shown[:3] == shown[3:] and shown[0].count("\n") == 14
 
 
 def test_json_lines(file: str, capsys: Spoken) -> None:
@@ -58,7 +157,7 @@ def test_json_lines(file: str, capsys: Spoken) -> None:
 
 
 def test_csv_and_output_file(file: str, tmp_path: Path, capsys: Spoken) -> None:
-    pcap(file, file, "--stream", "-f", "csv", "-o", tmp_path / "o")
+    pcap(file, file, "-f", "csv", "-o", tmp_path / "o")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "o").read_text())))
     # Each segment twice, the SYN-ACK too: the flight is a bound of the initial window.
     assert len(rows) == 2, "the same file twice is each segment twice"
@@ -74,13 +173,17 @@ def test_servers_of_several_connections(file: str, tmp_path: Path, capsys: Spoke
     path.write_bytes(write.pcap(frames, nano=True))
     pcap(path, "--servers", "-f", "jsonl")
     (line,) = capsys.readouterr().out.splitlines()
-    verdict = json.loads(line)["observations"]["http_clear"]
+    record = json.loads(line)
+    verdict = record["observations"]["http_clear"]
+    assert "started_at" not in record and "path" not in record["target"], "nothing was asked for"
     assert (verdict["value"], verdict["grade"], len(verdict["trials"])) == ("http/1.1", "A", 3)
     for form in ("table", "csv"):
         pcap(path, "--servers", "-f", form)
         assert "198.51.100.2" in capsys.readouterr().out
     pcap(file, "--servers")
-    assert "[2001:db8::2]:80" in capsys.readouterr().out
+    head, _, row, *_ = capsys.readouterr().out.splitlines()
+    assert head.split() == "server icw rwin_ts http_clear wscale mss signature".split() and row.count(" 1460 ") == 1
+    assert row.startswith("[2001:db8::2]:80 ") and "6:64:0:1460:65160,7:mss,nop,nop,ts" in row
 
 
 def test_round_trips_of_a_local_network_are_not_nought(tmp_path: Path, capsys: Spoken) -> None:
@@ -142,13 +245,16 @@ def test_exit_codes_and_errors(file: str, tmp_path: Path, capsys: Spoken, monkey
     none.write_bytes(write.pcap(write.conversation(4)[:2], snap=30))
     pcap(none, file, code=PARTIAL)
     out, err = capsys.readouterr()
-    assert " 2:1 " in out and "2 frames were not read (cut-header), so" in err and "(without tcpdump's -s)" in err
+    assert "2:1 " in out and "2 frames were not read (cut-header), so" in err and "(without tcpdump's -s)" in err
     none.write_bytes(write.pcap([]))
     pcap(none, code=NOTHING)
     assert capsys.readouterr() == ("", "0 frames, 0 tcp, 0 connections\n")
     for words, complaint in (
         ([str(other)], "neither pcap 2.4 nor pcapng 1"), ([str(tmp_path / "absent")], "does not exist"),
-        ([], "Missing argument"), ([file, "--format", "xml"], "'xml'"),
+        ([], "Missing argument"), ([file, "--format", "xml"], "'xml'"), ([file, "--where", "loss"], "value: loss>1"),
+        ([file, "--where", "loss>x"], "could not convert"), ([file, "--where", "server~("], "a regular expression"),
+        ([file, "--sort", "lost"], "no column 'lost'"), ([file, "--filter", "prt 80"], "as for tcpdump"),
+        ([file, "--connection", "2:1"], "of several files 2:17"),
     ):  # fmt: skip
         pcap(*words, code=USAGE)
         err = capsys.readouterr().err

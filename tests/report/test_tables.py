@@ -9,25 +9,22 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
-from rich.table import Table
 
 from configtron.model.nouns import Observation
 from configtron.report import tables
-from configtron.report.fitting import PLAIN_WIDTH
-from configtron.report.folding import WHOLE_WORD, table_lines, width_of
+from configtron.report.folding import WHOLE_WORD, Sheet, table_lines, width_of
 from configtron.report.rendering import render
 from configtron.report.target_results import found_in, rows_of
 from tests.support.sample_results import VANTAGES, reading, result, run
 
 
-def printed(table: Table) -> str:
+def printed(table: Sheet) -> str:
     out = io.StringIO()
-    tables.console(out).print(table)
+    table.write(out)
     return out.getvalue()
 
 
-def words_of(table: Table) -> str:
+def words_of(table: Sheet) -> str:
     return " ".join(printed(table).split())
 
 
@@ -35,9 +32,6 @@ def test_overview_shows_bounds_with_their_sign_and_reasons() -> None:
     text = printed(tables.overview(list(found_in(run()))))
     assert "10 B" in text and ">= 3 L" in text and "- too-short" in text and "1.03 B" in text
     assert "\x1b" not in text and "port is closed" not in text
-    table = tables.overview([])
-    table.add_row("[bold]x[/bold]", *[""] * 7)
-    assert "[bold]x[/bold]" in printed(table), "names with brackets are no markup"
 
 
 def test_a_closed_port_is_explained_where_one_was_met() -> None:
@@ -85,30 +79,16 @@ def test_values_in_a_cell(knob: str, value: float | str, grade: str, text: str) 
     assert not isinstance(value, str) or tables.text(value) == text
 
 
-NAMES = ("server", "rtt\n[ms]", "knob", "order", "example")
-ROW = ("198.51.100.23:44321", "20.0", "h2_max_concurrent_streams", "0.0 % of 60", "twitter.com: na h2, as http/1.1")
-
-
-def fitted(width: int) -> list[str]:
-    """The words of that row in a table of that width."""
-    table = tables._table(*NAMES, spare=("order", "rtt\n[ms]"))
-    table.caption = "a caption"
-    table.add_row(*ROW)
-    out = io.StringIO()
-    Console(file=out, width=width, markup=False).print(table)
-    assert all(len(line.rstrip()) <= width for line in out.getvalue().splitlines())
-    return out.getvalue().split()
-
-
-def test_no_word_is_torn_and_what_matters_least_goes_first_and_is_named() -> None:
-    for width in range(70, PLAIN_WIDTH + 10):
-        assert {"198.51.100.23:44321", "h2_max_concurrent_streams", "twitter.com:", "http/1.1"} <= set(fitted(width))
-    wide, middle, narrow = (" ".join(fitted(width)) for width in (PLAIN_WIDTH, 80, 68))
-    assert "order" in wide and "without" not in wide
-    assert "for want of width without: order; | less -S" in middle and " 20.0 " in middle
-    assert "without: order, rtt [ms]; | less -S" in narrow and " 20.0 " not in narrow
-    # too narrow for anything: folded all the same
-    assert "".join(fitted(30)).count("without:order,rtt[ms]") == 1
+def test_a_row_too_wide_takes_a_second_line_and_no_word_is_torn() -> None:
+    """Columns that are empty are left out; those that a user named are not."""
+    rows = [("frame", "client", "server", "sent", "loss"), ("1", "192.0.2.1:40000", "[2001:db8::2]:443", "3 kB", "2 %")]
+    assert len(table_lines(rows, 60, second=3)) == 2 == len(table_lines(rows, second=3))
+    assert table_lines(rows, 50, second=3)[2:] == ["1      192.0.2.1:40000  [2001:db8::2]:443", "    3 kB  2 %"]
+    assert [line.split()[0] for line in table_lines(rows, 24, second=3)[3:]] == ["1", "[2001:db8::2]:443", "3"]
+    for whole in (False, True):
+        sheet = Sheet("a", "b", whole=whole)
+        sheet.add_row("1", "")
+        assert printed(sheet) == ("a  b\n1\n\n" if whole else "a\n1\n\n")
 
 
 HEAD = ("driver", "state", "what to do")

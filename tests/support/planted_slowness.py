@@ -20,7 +20,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +36,8 @@ PLACES = ("client", "between", "server")
 ADDRESS, FIRST_PORT = "10.99.0.2", 2000
 # Longer than any planted wait; what hangs behind a hole is given up then.
 PATIENCE_S = 8.0
+# A receiver whose memory bounds nothing, and a kernel that remembers no path.
+SETTINGS = (("net/ipv4/tcp_no_metrics_save", "1"), ("net/ipv4/tcp_rmem", "4096 4000000 8000000"))
 
 
 class Plant(NamedTuple):
@@ -72,51 +75,58 @@ class Plant(NamedTuple):
     real: bool = False
 
 
-def _plants() -> Iterator[tuple[str, Plant]]:
-    for ms in (10, 60, 200):
-        for upload in (False, True):
-            way = {"rtt_s": ms / 1e3, "upload": upload}
-            name, far = f"{'up' if upload else 'down'}-{ms}", ("server" if upload else "client",)
-            rtt, bulk = ms / 1e3, 4_000_000 if ms == 10 else 1_500_000
-            yield f"syn-{name}", Plant(("handshake",), syns=(1 + (ms == 60), 0), blind=("server",), **way)
-            yield f"synack-{name}", Plant(("handshake",), syns=(0, 1), **way)
-            yield f"server-{name}", Plant(("server",), server_s=1.0 + 10 * rtt, **way)
-            yield f"client-{name}", Plant(("client",), requests=4, client_s=0.4 + 8 * rtt, **way)
-            yield f"window-{name}", Plant(("receive-window",), rcvbuf=4096, size=200_000, **way)
-            yield f"reader-{name}", Plant(("receive-window",), rcvbuf=16_384, size=200_000, read=20_000, read_s=0.3, **way)
-            yield f"paced-{name}", Plant(("sender",), chunk=3000, pause_s=0.08, **way)
-            yield f"lumps-{name}", Plant(("sender",), chunk=20_000, pause_s=0.3 + 2 * rtt, size=200_000, **way)
-            yield f"buffer-{name}", Plant(("sender",), real=True, sndbuf=8192, size=bulk, **way)
-            yield f"growth-{name}", Plant(("congestion",), size=1_500_000 if ms == 10 else 600_000, **way)
-            yield f"queue-{name}", Plant(("congestion",), size=1_000_000, rate_kbps=4000, **way)
-            yield f"outage-{name}", Plant(("timeout",), lose=lambda n, at, rtt=rtt: 1.5 * rtt < at < 1.5 * rtt + 1.5, **way)
-            yield f"tail-{name}", Plant(("tail-probe",), size=4000, requests=6, lose=lambda n, at: n % 4 == 2, **way)
-            yield f"fast-{name}", Plant(("fast-retransmit",), size=300_000, lose=lambda n, at: n % 6 == 3, **way)
-            yield f"hole-{name}", Plant(("path-mtu",), mtu=1300, blind=far, **way)
-            yield f"probing-{name}", Plant(("path-mtu",), mtu=1300, probing=1, **way)
-            yield f"linger-{name}", Plant(("end",), linger_s=1.0 + 10 * rtt, **way)
-            yield f"told-{name}", Plant(("path-mtu",), mtu=1300, icmp=True, size=20_000, blind=far, **way)
-            yield f"2-think-{name}", Plant(("server", "client"), server_s=0.9 + 5 * rtt, requests=3, client_s=0.7 + 5 * rtt, **way)
-            yield f"2-window-{name}", Plant(("server", "receive-window"), server_s=1.0 + 5 * rtt, rcvbuf=4096, size=100_000, **way)
-            yield f"2-paced-{name}", Plant(("sender", "server"), chunk=3000, pause_s=0.08, server_s=1.0 + 5 * rtt, **way)
-            yield f"2-syn-{name}", Plant(("handshake", "client"), syns=(0, 1), size=20_000, client_s=0.7 + 5 * rtt, requests=2, **way)
-            yield f"2-reader-{name}", Plant(("receive-window", "end"), rcvbuf=16_384, size=200_000, read=20_000, read_s=0.3, linger_s=1.0 + 5 * rtt, **way)
-            yield f"2-buffer-{name}", Plant(("sender", "server"), real=True, sndbuf=8192, size=bulk, server_s=1.0 + 5 * rtt, **way)
+def plants(*rtts_ms: int) -> Iterator[tuple[str, Plant]]:
+    """Yield each kind by name, at these round trips, with either side as the larger sender; a 2 begins two causes."""
+    for ms, upload in product(rtts_ms, (False, True)):
+        rtt, bulk = ms / 1e3, 4_000_000 if ms < 30 else 1_500_000
+        window, buffer = {"rcvbuf": 4096, "size": 200_000}, {"real": True, "sndbuf": 8192, "size": bulk}
+        reader, paced = window | {"rcvbuf": 16_384, "read": 20_000, "read_s": 0.3}, {"chunk": 3000, "pause_s": 0.08}
+        wait, hole = 1.0 + 5 * rtt, {"mtu": 1300, "blind": ("server" if upload else "client",)}
+        kinds: dict[str, tuple[str, dict[str, Any]]] = {
+            "syn": ("handshake", {"syns": (1 + (ms == 60), 0), "blind": ("server",)}),
+            "synack": ("handshake", {"syns": (0, 1)}),
+            "server": ("server", {"server_s": 2 * wait}),
+            "client": ("client", {"requests": 4, "client_s": wait}),
+            "window": ("receive-window", window),
+            "reader": ("receive-window", reader),
+            "paced": ("sender", paced),
+            "lumps": ("sender", {"chunk": 20_000, "pause_s": 0.3 + 2 * rtt, "size": 200_000}),
+            "buffer": ("sender", buffer),
+            "growth": ("congestion", {"size": 1_500_000 if ms < 30 else 600_000}),
+            "queue": ("congestion", {"size": 1_000_000, "rate_kbps": 4000}),
+            "outage": ("timeout", {"lose": lambda n, at, rtt=rtt: 0 < at - 1.5 * rtt < 1.5}),
+            "tail": ("tail-probe", {"size": 4000, "requests": 6, "lose": lambda n, at: n % 4 == 2}),
+            "fast": ("fast-retransmit", {"size": 300_000, "lose": lambda n, at: n % 6 == 3}),
+            "hole": ("path-mtu", hole),
+            "probing": ("path-mtu", {"mtu": 1300, "probing": 1}),
+            "told": ("path-mtu", hole | {"icmp": True, "size": 20_000}),
+            "linger": ("end", {"linger_s": 2 * wait}),
+            "2-think": ("server client", {"server_s": wait, "requests": 3, "client_s": 0.8 * wait}),
+            "2-window": ("server receive-window", window | {"server_s": wait, "size": 100_000}),
+            "2-paced": ("sender server", paced | {"server_s": wait}),
+            "2-syn": ("handshake client", {"syns": (0, 1), "size": 20_000, "client_s": 0.7 * wait, "requests": 2}),
+            "2-reader": ("receive-window end", reader | {"linger_s": wait}),
+            "2-buffer": ("sender server", buffer | {"server_s": wait}),
+        }
+        for kind, (cause, settings) in kinds.items():
+            yield f"{kind}-{'up' if upload else 'down'}-{ms}", Plant(tuple(cause.split()), rtt, upload, **settings)
 
 
-PLANTS = dict(_plants())
+def plant_of(name: str) -> Plant:
+    """Return the plant of that name (KIND-WAY-MS)."""
+    return dict(plants(int(name.rpartition("-")[2])))[name]
 
 
-class Path_(Rig):
+class PlantedPath(Rig):
     """A path with a fate for each packet, which writes down what passes at its ends and in its middle, before the
     place where packets are lost."""
 
-    plant = Plant(())
+    plant, port = Plant(()), FIRST_PORT
 
     def begin(self, plant: Plant) -> None:
         """The next conversation."""
         self.plant, self.number, self.began, self.free = plant, 0, 0.0, [0.0, 0.0]
-        self.syns, self.port = list(plant.syns), FIRST_PORT + list(PLANTS.values()).index(plant)
+        self.syns, self.port = list(plant.syns), self.port + 1
         self.seen: list[list[tuple[int, bytes]]] = [[], [], []]
 
     def _carry(self) -> None:
@@ -257,19 +267,20 @@ class Conversation:
 def play(folder: Path, names: Iterable[str]) -> dict[str, Any]:
     """Play these; write captures; return what programs and kernel say of each."""
     found: dict[str, Any] = {}
-    with rig(kind=Path_) as path:
+    with rig(kind=PlantedPath) as path:
         for name in names:
-            plant = PLANTS[name]
-            assert isinstance(path, Path_)
+            plant = plant_of(name)
+            assert isinstance(path, PlantedPath)
             for netns in path.names.values():
-                links.sysctl(netns, [("net/ipv4/tcp_mtu_probing", str(plant.probing)), ("net/ipv4/tcp_no_metrics_save", "1"), ("net/ipv4/tcp_rmem", "4096 4000000 8000000")])
-                links.ip(netns, ["link set tun0 txqueuelen 10000"])
+                links.sysctl(netns, [*SETTINGS, ("net/ipv4/tcp_mtu_probing", str(plant.probing))])
+                links.ip(netns, ["link set tun0 txqueuelen 10000", "route flush cache"])
             path.begin(plant)
             one = Conversation(path.names, plant, path.port)
             one.play()
             time.sleep(3 * plant.rtt_s + 1)
             for place, frames in zip(PLACES, path.seen, strict=True):
-                (folder / f"{name}.{place}.pcap").write_bytes(capture_bytes.pcap(sorted(frames, key=lambda f: f[0]), nano=True))
+                written = capture_bytes.pcap(sorted(frames, key=itemgetter(0)), nano=True)
+                (folder / f"{name}.{place}.pcap").write_bytes(written)
             found[name] = {"slept": one.slept, "info": one.info}
             print(name, found[name], flush=True)
     return found

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import sys
+from itertools import chain
 from pathlib import Path
 
 import click
 
-from configtron.cli.options import INPUT_FILE, form_of, page_options
-from configtron.cli.output import say
+from configtron.cli.options import INPUT_FILE, filter_option, form_of, page_options
+from configtron.cli.output import event_lines, say
 from configtron.cli.param_types import NamedPath
 from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, PARTIAL, BadInput
@@ -21,42 +23,61 @@ from configtron.report.files import opened
                 type=NamedPath(exists=True, dir_okay=False, allow_dash=True))  # fmt: skip
 @page_options
 @click.option("--servers", is_flag=True, help="One row a server, from all its connections together.")
-@click.option("--stream", is_flag=True,
-              help="Report connections while the file is read, soon after their ends; memory does not grow. For "
-              "traffic that passes now there is `fingerprint live`.")  # fmt: skip
+@filter_option
+@click.option("--where", multiple=True, metavar="CONDITION",
+              help="Only those with 'loss>1', 'server~^10\\.' or 'icw>=10'; may be repeated: all hold.")  # fmt: skip
+@click.option("--sort", default="", metavar="COLUMN",
+              help="Largest number or first text first.  [default: table worst first, else first frame]")  # fmt: skip
+@click.option("--all", "every", is_flag=True, help="All connections in the table, not the first 40.")
+@click.option("--connection", default="", metavar="FRAME",
+              help="One connection, in whole: that whose first frame this is, as the table numbers it.")  # fmt: skip
 @click.option("--keylog", type=INPUT_FILE,
               help="TLS secrets (SSLKEYLOGFILE), for ALPN and HTTP/2 settings; needs tshark, and files.")  # fmt: skip
 def pcap(
-    files: tuple[str, ...], form: str | None, output_file: str, servers: bool, stream: bool, keylog: Path | None
-) -> int:
+    files: tuple[str, ...], form: str | None, output_file: str, servers: bool, expression: str, where: tuple[str, ...],
+    sort: str, every: bool, connection: str, keylog: Path | None,
+) -> int:  # fmt: skip
     """Read connections out of packet captures: pcap or pcapng, also compressed (gz, zst, lz4, xz, bz2); - is
     standard input.
 
     Several files are one capture, in whatever order they are named: packets count in the order of their times. Each
     connection is reported with what it shows about both sides, graded as in docs/fingerprint.md. What cannot be read
     is counted on standard error; some tunnels are read by Scapy, if it is installed. The page (-f html) adds pictures
-    of the worst and largest connections. Exit code 3: a file was cut
-    or broken, or frames could not be read; 4: no TCP in it.
+    of the worst and largest connections; but for it, memory does not grow with the capture. Columns are those of
+    -f csv, and client, server (with their ports), loss (the worse side's, in %), bytes and trouble
+    (docs/fingerprint.md). Exit code 3: a file was cut or broken, or frames could not be read; 4: no TCP in it, or no
+    connection that was asked for.
     """
+    from configtron.report.connection_choice import ConnectionChoice
     from configtron.report.connections import counted, knobs_in, write_connections, write_servers
     from configtron.service.capture import CaptureReading
+    from configtron.service.progress import unheard
 
     form = form_of(form, output_file)
-    if form == "html" and (servers or stream):
-        raise BadInput("-f html draws connections, with all their segments; leave out --servers and --stream")
-    reading = CaptureReading(files, stream=stream, keylog=keylog, lacks=missing)
+    if servers and (sort or every or form == "html"):
+        raise BadInput("--sort, --all and -f html are of connections; leave them out beside --servers")
+    choice = ConnectionChoice.read(where, sort, connection, len(files), every=every)
+    reading = CaptureReading(
+        files, whole=form == "html", expression=expression, keylog=keylog, lacks=missing,
+        progress=event_lines(closing=False) if sys.stderr.isatty() else unheard,
+    )  # fmt: skip
+    wanted = reading.batches(None if servers or connection else knobs_in(form))
+    found = choice.of(wanted, reading.files, reading.counts)
+    text = ""
+    if form == "html":
+        from configtron.report.page.capture import page
+
+        # Before the file is opened: an error must not leave half a page.
+        text = page(list(found), reading.files, reading.counts, reading.warnings(), choice)
     with opened(output_file) as out:
         if form == "html":
-            from configtron.report.page.capture import page
-
-            out.write(page(list(reading.batches(knobs_in(form))), reading.files, reading.counts, reading.warnings()))
+            out.write(text)
         elif servers:
-            write_servers(reading.connections(), form, out, color=settings().color)
+            write_servers(chain.from_iterable(found), form, out, color=settings().color)
         else:
-            found = reading.batches(knobs_in(form))
-            write_connections(found, reading.files, form, out, color=settings().color)
+            write_connections(found, reading.files, form, out, choice, color=settings().color)
     say(counted(reading.counts))
     say(*(f"configtron: {text}" for text in reading.warnings()))
-    if not reading.counts["connections"]:
+    if not reading.counts["chosen" if choice.narrows else "connections"]:
         return NOTHING
     return DONE if reading.is_whole else PARTIAL

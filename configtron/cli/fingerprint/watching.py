@@ -11,6 +11,7 @@ import click
 
 from configtron.cli.options import (
     INPUT_FILE,
+    filter_option,
     format_option,
     output_option,
     places_option,
@@ -59,8 +60,7 @@ def exit_code(done: WatchResult) -> int:
 @click.option("-i", "--interface", required=True, metavar="IFACE", callback=interface_name,
               help="Listen on this interface; needs root.")  # fmt: skip
 @watch_options
-@click.option("--filter", "expression", default="", metavar="EXPRESSION",
-              help="Only these packets, in tcpdump's words: 'port 443'.")  # fmt: skip
+@filter_option
 @click.option("--window", "window_s", type=Finite(min=0.1), default=5.0, show_default=True, metavar="SECONDS",
               help="How often connections that ended or fell idle are reported.")  # fmt: skip
 @click.option("--connections", is_flag=True,

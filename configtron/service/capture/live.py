@@ -21,10 +21,10 @@ from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.link import ETHERNET
 from configtron.fingerprint.passive.local import sighted
 from configtron.model.bounds import check_number, check_texts
-from configtron.model.errors import BadInput, Missing
+from configtron.model.errors import Missing
 from configtron.model.records import Json, canonical
-from configtron.probe.wire.filter import DLT_ETHERNET, DLT_RAW, compile_filter
-from configtron.service.capture.reading import gathering_of
+from configtron.probe.wire.filter import DLT_ETHERNET, DLT_RAW
+from configtron.service.capture.reading import gathering_of, packet_filter
 from configtron.service.capture.watching import TURN_S, ContextWatch, Outputs, WatchResult, watching
 
 # Ethernet, IPv6 and TCP headers with all their options, and the first words of what they carry.
@@ -71,7 +71,7 @@ def watch_interface(options: LiveOptions, to: Outputs, connections: Connections 
     128 bytes of each TCP packet are read; no packet is sent. Errors: `BadInput` for a wrong expression or no such
     interface, `Missing` if the interface goes, `Refused` without the right to listen.
     """
-    gathering = gathering_of(stream=True, trips=True)
+    gathering = gathering_of(trips=True)
     surroundings = Surroundings(options.databases, options.access_log)
     about: dict[str, Json] = {
         "interface": options.interface,
@@ -89,11 +89,8 @@ def filter_program(expression: str, link: int) -> bytes:
     """Return the kernel's filter. Errors: `BadInput`."""
     ethernet = link == ETHERNET
     every = TAGGED if ethernet else TCP
-    try:
-        both = f"({expression}) and ({every})" if expression else every
-        return compile_filter(both, link=DLT_ETHERNET if ethernet else DLT_RAW, snap=SNAP_BYTES)
-    except ValueError as error:
-        raise BadInput(f"--filter: {str(error).rpartition(': ')[2]}; it is written as for tcpdump") from error
+    both = f"({expression}) and ({every})" if expression else every
+    return packet_filter(both, DLT_ETHERNET if ethernet else DLT_RAW, SNAP_BYTES)
 
 
 class InterfaceListener:

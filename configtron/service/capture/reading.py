@@ -9,22 +9,27 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from pathlib import Path
 
+import numpy as np
+
 from configtron.fingerprint.capture import native
 from configtron.fingerprint.capture.dissect import Dissector
 from configtron.fingerprint.capture.pcap import BAD_TIME
 from configtron.fingerprint.capture.reading import read
-from configtron.fingerprint.capture.source import opened
+from configtron.fingerprint.capture.source import CaptureSource, opened
 from configtron.fingerprint.capture.tshark import opened_by
-from configtron.fingerprint.passive.columns import Endpoint, Rows
+from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, Endpoint, Frames, Rows
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports, report_connections
 from configtron.fingerprint.passive.gathering import ALWAYS, MOST, NOT_READ, Batch, Gathering
 from configtron.fingerprint.passive.headers import decode
+from configtron.fingerprint.passive.link import UPPER_PDU
 from configtron.fingerprint.passive.traces import DecryptedMessage
 from configtron.fingerprint.passive.udp_tunnels import OPENED
 from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput, Missing, file_errors
 from configtron.model.records import Json
+from configtron.probe.wire.filter import FROM_FILES, SNAPLEN, compile_filter, passing
 from configtron.report.connection_json import form
+from configtron.service.progress import Progress, StepProgress, unheard
 
 # A line of a key log: which secret, the client's random number, the secret.
 SECRET = re.compile(r"[A-Z][A-Z0-9_]* [0-9a-fA-F]{16,} [0-9a-fA-F]{16,}\s*$")
@@ -33,6 +38,7 @@ UNREAD = ("cut-file", "malformed-record", "cut-compression", BAD_TIME)
 # Enough for the first packet of a capture.
 LOOK_BYTES = 1 << 16
 Lacks = Callable[[ModuleNotFoundError], object]
+Taken = Callable[[Frames, CaptureSource], Frames]
 # Counts of frames that something was found in, beside the totals.
 FOUND = frozenset(
     ("frames", "tcp", "connections", "dissected", "longer-than-frame", "out-of-order", "out-of-order-us", "clock-step")
@@ -62,23 +68,31 @@ class CaptureReading:
     """
 
     def __init__(
-        self, files: Sequence[str], *, stream: bool = False, keylog: Path | None = None, lacks: Lacks = str
-    ) -> None:
+        self, files: Sequence[str], *, whole: bool = False, expression: str = "", keylog: Path | None = None,
+        lacks: Lacks = str, progress: Progress = unheard,
+    ) -> None:  # fmt: skip
         """Several files are one capture, in whatever order, by the times of their packets; "-" is standard input.
 
-        stream  report connections while the file is read; memory does not grow
-        keylog  TLS secrets (SSLKEYLOGFILE); needs tshark, and files
-        lacks   import error -> a sentence that says how to install Scapy, which reads frames in tunnels
+        whole       keep all segments until the end: one batch, and memory grows
+        expression  only the packets that pass this filter, as for tcpdump
+        keylog      TLS secrets (SSLKEYLOGFILE); needs tshark, and files
+        lacks       import error -> a sentence that says how to install Scapy, which reads frames in tunnels
+        progress    gets the bytes of the files that are read
 
         Errors: `BadInput` for a key log that has no secret.
         """
         check_text("files", list(files))
+        check_text("expression", expression)
         check_text("keylog", keylog)
         if keylog is not None:
             _check_keylog(keylog, files)
         self.files = list(files)
-        self._gathering = gathering_of(stream=stream)
+        self._gathering = gathering_of(whole=whole)
         self._keys, self._dissect = _TlsKeys(files, keylog), Dissector(lacks)
+        # The filter by link layer, as far as it was needed; the bytes of the files, and those read of each.
+        self._expression, self._programs = expression, dict[int, bytes]()
+        self._progress, self._read = progress, dict[int, int]()
+        self._size = sum(Path(path).stat().st_size for path in files if Path(path).is_file())
 
     def connections(self, wanted: frozenset[str] | None = None) -> Iterator[ConnectionReport]:
         """Yield each connection; `wanted`: observations of these knobs only, which is faster.
@@ -92,12 +106,31 @@ class CaptureReading:
     def batches(self, wanted: frozenset[str] | None = None) -> Iterator[ConnectionReports]:
         """Yield the same connections as they end, many together: in columns."""
         with file_errors():
-            for batch in batches_of(self._gathering, self.files, self._dissect, self._keys.carried):
+            for batch in batches_of(self._gathering, self.files, self._dissect, self._keys.carried, self._taken):
                 lost = self.counts["dropped-by-capture"] > 0
                 yield report_connections(
                     batch, self.files, tainted=lost, unread=self._gathering.unread > 0, opener=self._keys.open,
                     wanted=wanted, stepped=self.counts[BAD_TIME] > 0,
                 )  # fmt: skip
+
+    def _taken(self, frames: Frames, source: CaptureSource) -> Frames:
+        """Report the progress; return the frames, those that do not pass the filter as frames that hold nothing."""
+        if Path(self.files[frames.file]).is_file():
+            self._read[frames.file] = source.place()
+            done, total = (int(size / 1e6) for size in (sum(self._read.values()), self._size))
+            self._progress(StepProgress(done, total, "capture", "MB"))
+        if not self._expression:
+            return frames
+        links = frames.link.copy()
+        for link in np.unique(links[(links >= 0) & (links != UPPER_PDU)]).tolist():
+            if link not in self._programs:
+                self._programs[link] = packet_filter(self._expression, FROM_FILES.get(link, link))
+            rows = np.flatnonzero(frames.link == link)
+            places = zip(*(column[rows].tolist() for column in (frames.start, frames.length, frames.kept)), strict=True)
+            passed = np.array(passing(self._programs[link], frames.data.ctypes.data, places), bool)
+            links[rows[~passed]] = ABSENT
+        self.counts["filtered"] += int(np.count_nonzero(links != frames.link))
+        return frames._replace(link=links)
 
     @property
     def counts(self) -> Counter[str]:
@@ -125,22 +158,33 @@ class CaptureReading:
 
 def connection_forms(path: str, lacks: Lacks = str) -> list[dict[str, Json]]:
     """Return every connection of one capture as JSON Lines have it. Errors: `BadInput`, `Missing`."""
-    return [form(one, [path]) for one in CaptureReading((path,), lacks=lacks).connections()]
+    found = sorted(CaptureReading((path,), lacks=lacks).connections(), key=lambda one: one.frame)
+    return [form(one, [path]) for one in found]
 
 
-def gathering_of(*, stream: bool, trips: bool = False) -> Gathering:
-    """Return an empty `Gathering`; `trips`: it also takes round trips of data."""
-    return Gathering(MOST if stream else None, trips=trips, passes=native.passes())
+def packet_filter(expression: str, link: int, snap: int = SNAPLEN) -> bytes:
+    """Return the program of a filter for that link layer, by libpcap's number. Errors: `BadInput`."""
+    try:
+        return compile_filter(expression, link=link, snap=snap)
+    except ValueError as error:
+        raise BadInput(f"--filter: {str(error).rpartition(': ')[2]}; it is written as for tcpdump") from error
+
+
+def gathering_of(*, whole: bool = False, trips: bool = False) -> Gathering:
+    """Return an empty `Gathering`; `whole`: it keeps all segments; `trips`: it also takes round trips of data."""
+    return Gathering(None if whole else MOST, trips=trips, passes=native.passes())
 
 
 def batches_of(
-    gathering: Gathering, files: Sequence[str], dissect: Dissector, keylog: list[str] | None = None
-) -> Iterator[Batch]:
-    """Yield batches of connections that have ended; `keylog` takes the TLS secrets that the files carry."""
+    gathering: Gathering, files: Sequence[str], dissect: Dissector, keylog: list[str] | None = None,
+    taken: Taken = lambda frames, source: frames,
+) -> Iterator[Batch]:  # fmt: skip
+    """Yield batches of connections that have ended; `keylog` takes the TLS secrets that the files carry, `taken`
+    returns what is read of some frames."""
     several = len(files) > 1
     # A file is opened when its first packet is due; a tie is read in the order given.
     due = [
-        (_first_ns(path) if several else 0, number, _rows_of(number, path, gathering, dissect, keylog))
+        (_first_ns(path) if several else 0, number, _rows_of(number, path, gathering, dissect, keylog, taken))
         for number, path in enumerate(files)
     ]
     heapify(due)
@@ -149,16 +193,22 @@ def batches_of(
         if (rows := next(parts, None)) is not None:
             heappush(due, (int(rows.at.max()), number, parts))
             others = [reached for reached, other, _ in due if other != number]
-            yield from gathering.take(rows, min(others, default=ALWAYS))
+            # Frames of later files stand behind those of one that is not at its end.
+            since = (min(number for _, number, _ in due) + 1) << FILE_SHIFT
+            for batch in gathering.take(rows, min(others, default=ALWAYS)):
+                yield batch._replace(since=min(batch.since, since))
     yield from gathering.finish()
 
 
 def _rows_of(
-    number: int, path: str, gathering: Gathering, dissect: Dissector, keylog: list[str] | None
+    number: int, path: str, gathering: Gathering, dissect: Dissector, keylog: list[str] | None, taken: Taken
 ) -> Iterator[Rows]:
     with opened(path) as source:
         for frames in read(source, gathering.counts, file=number, name=path, keylog=keylog):
-            rows = decode(frames, gathering.pairs, gathering.heads, gathering.counts, dissect, native.plain_segments)
+            rows = decode(
+                taken(frames, source), gathering.pairs, gathering.heads, gathering.counts, dissect,
+                native.plain_segments,
+            )  # fmt: skip
             if rows is not None:
                 yield rows
 

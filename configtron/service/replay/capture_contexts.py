@@ -28,7 +28,7 @@ def is_capture(data: bytes) -> bool:
 
 def contexts_of(path: str) -> dict[str, list[tuple[float, Context]]]:
     """Return by client prefix the time [s] and the context of each connection. Errors: `BadInput` for no capture."""
-    gathering, found = gathering_of(stream=False, trips=True), dict[str, list[tuple[float, Context]]]()
+    gathering, found = gathering_of(whole=True, trips=True), dict[str, list[tuple[float, Context]]]()
     for batch in batches_of(gathering, (path,), Dissector()):
         lossy = gathering.counts["dropped-by-capture"] > 0
         reports = report_connections(batch, [path], tainted=lossy, wanted=frozenset())

@@ -37,7 +37,7 @@ STREAM = (
     "import sys; from tests.support.fuzzer import limit; import numpy, configtron.cli.outermost as o;"
     "import configtron.fingerprint.passive.connection_report, configtron.report.connections, zstandard;"
     "limit(512 << 20);"
-    "sys.exit(o.run(['fingerprint', 'pcap', '--stream', '-f', 'csv', '-o', '/dev/null', sys.argv[1]]))"
+    "sys.exit(o.run(['fingerprint', 'pcap', '-f', 'csv', '-o', '/dev/null', sys.argv[1]]))"
 )
 
 

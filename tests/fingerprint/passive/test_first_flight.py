@@ -11,7 +11,7 @@ import pytest
 from configtron.fingerprint import icw
 from configtron.fingerprint.passive.connection_report import report_connections
 from configtron.fingerprint.passive.traces import packets_of
-from configtron.model.nouns import ACK, FIN, SYN, Observation, Target, Trace
+from configtron.model.nouns import ACK, FIN, PSH, SYN, Observation, Target, Trace
 from tests.support.made_capture import FULL, MSS, RTT_S, Conversation, Step, acked, flight, says, talk
 
 ASKED = RTT_S + 0.001
@@ -62,11 +62,11 @@ def overtaken(conversation: Conversation) -> None:
 
 
 def bottleneck(released: int) -> list[Step]:
-    """At the server: the ACKs of a flight of ten take longer than a round trip, and each lets so many go."""
-    starts = [(n, SECOND + n * 0.4 * RTT_S) for n in range(4)]
+    """The ACKs of a flight of ten take longer than a round trip, and each lets so many go."""
+    starts = [(n, AFTER + n * 0.4 * RTT_S) for n in range(4)]
     return [
         step for n, at in starts
-        for step in (acked(2 * n + 2, at), flight(at + 0.0001, 10 + n * released, released, echo_s=at))
+        for step in (acked(2 * n + 2, at), flight(at + RTT_S, 10 + n * released, released, echo_s=at))
     ]  # fmt: skip
 
 
@@ -166,16 +166,63 @@ def test_what_the_window_did_not_end_is_a_bound(
     assert probed.grade == "L" or proof in ("", "repeated", "no-growth")
 
 
-@pytest.mark.parametrize(("last", "grade"), [(3 * FULL - 106, "L"), (3 * FULL - 105, "C")])
-def test_a_flight_that_ends_with_a_tls_record_is_a_bound(last: int, grade: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("flags", "grade"), [(ACK | PSH, "L"), (ACK, "C")])
+def test_a_flight_whose_last_segment_pushes_is_a_bound(flags: int, grade: str, tmp_path: Path) -> None:
     """A server that writes three full segments by chance, and the rest as late as an ACK would let it out."""
-    conversation = talk(first(3), acked(3, AFTER), then(3, 4))
-    number = next(n for n, (_, frame) in enumerate(conversation.frames) if len(frame) > FULL)
-    records = b"".join(b"\x16\3\3" + size.to_bytes(2, "big") + bytes(size) for size in (90, 1, last))
-    at, frame = conversation.frames[number]
-    conversation.frames[number] = (at, frame[:-FULL] + records[:FULL])
-    found = verdicts(conversation, tmp_path)["icw"]
+    last = says(1, FLIGHT + 0.0002, flags, 1 + 2 * FULL, 101, FULL, echo_s=ASKED)
+    found = verdicts(talk(first(2), last, acked(3, AFTER), then(3, 4)), tmp_path)["icw"]
     assert (found.value, found.grade) == (3, grade)
+
+
+LATER = SECOND + 0.05
+ASKS = says(0, LATER, ACK, 101, 1 + 14 * FULL, 100)
+
+
+def anew(count: int, at_s: float = LATER + RTT_S, ack: int = 201, more: int = 4, **how: Any) -> list[Step]:
+    """A flight behind fourteen segments, the ACK of two, and what that lets out."""
+    done = at_s + 0.003
+    ranges = [(at_s, 14, count, at_s - RTT_S), (done + RTT_S, 14 + count, more, done)]
+    data = [says(1, at + n / 10_000, ACK, 1 + (first + n) * FULL, ack, FULL, echo_s=echo)
+            for at, first, many, echo in ranges for n in range(many)]  # fmt: skip
+    return [*data, says(0, done, ACK, ack, 1 + 16 * FULL, **how)]
+
+
+def hello(kind: int) -> bytes:
+    body = b"\3\3" + bytes(32) + (b"\0\0\2\x13\1\1\0" if kind == 1 else b"\0\x13\1\0")
+    return b"\x16\3\3" + (len(body) + 4).to_bytes(2, "big") + bytes((kind, 0, 0, len(body))) + body
+
+
+@pytest.mark.parametrize(("steps", "windows"), [
+    ([acked(14, LATER), ASKS, *anew(20)], [(20, "C", "request")]),
+    ([ASKS, *anew(20)], [(20, "C", "request")]),
+    ([ASKS, *anew(20, more=0)], [(20, "L", "request")]),
+    ([ASKS, *anew(1)], []),
+    # a second passed: with a request, or without
+    ([acked(14, LATER), says(0, LATER + 1, ACK, 101, 1 + 14 * FULL, 100), *anew(5, LATER + 1 + RTT_S)],
+     [(5, "C", "idle")]),
+    ([acked(14, LATER), *anew(5, LATER + 1, 101)], [(5, "C", "idle")]),
+    # the path was not quiet; the server had not heard the request; the capture lacks it
+    ([acked(13, LATER), says(0, LATER, ACK, 101, 1 + 13 * FULL, 100), *anew(20)], []),
+    ([ASKS, *anew(20, ack=101)], []),
+    ([says(0, LATER, ACK, 201, 1 + 14 * FULL), *anew(20)], []),
+    # two requests, the second while the first answer is on its way
+    ([ASKS, *anew(20), says(0, LATER + RTT_S + 0.002, ACK, 201, 1 + 14 * FULL, 50)], [(20, "L", "request")]),
+])  # fmt: skip
+def test_a_later_flight_is_read_like_the_first(
+    steps: list[Step], windows: list[tuple[int, str, str]], tmp_path: Path
+) -> None:
+    conversation = talk(*PROVEN, *steps, window=65535)
+    (one,) = report_connections(conversation.batch(tmp_path), ["x"])
+    assert [(w.segments, w.grade, w.why) for w in one.windows] == windows
+    # the first flight is that of the connection; inside TLS the first later one is that at a request
+    for way, kind in enumerate((1, 2)):
+        at = next(n for n, (_, frame) in enumerate(conversation.frames) if len(frame) > 140 + 800 * way)
+        when, frame = conversation.frames[at]
+        conversation.frames[at] = when, frame[: -(100, FULL)[way]] + hello(kind).ljust((100, FULL)[way], b"\0")
+    found = verdicts(conversation, tmp_path)
+    asked = found.get("cwnd_at_request")
+    shown = [(segments, "L" if why == "idle" else grade) for segments, grade, why in windows]
+    assert [found["icw"].value, asked and (asked.value, asked.grade)] == [10, shown[0] if shown else None]
 
 
 @pytest.mark.parametrize("stamps", [True, False])
@@ -185,7 +232,7 @@ def test_an_ack_clocked_flight_is_exact(count: int, stamps: bool, tmp_path: Path
     size = FULL if stamps else FULL + 12
     conversation.flight(FLIGHT, 0, count, echo_s=ASKED, size=size)
     conversation.ack(FLIGHT + 0.008, count, size=size)
-    conversation.send(1, SECOND + 0.008, ACK, 1 + count * size, 101, size)
+    conversation.flight(SECOND + 0.008, count, 2, size=size)
     found = verdicts(conversation, tmp_path)["icw"]
     assert (found.grade, found.value, found.detail("proof")) == ("C", count, "ack-clocked")
     assert found.detail("timestamps") == stamps and found.detail("bytes") == count * size

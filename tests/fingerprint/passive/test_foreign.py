@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from configtron.fingerprint.passive.connection_report import ConnectionReport
-from configtron.fingerprint.passive.connections import _unwrapped
+from configtron.fingerprint.passive.connections import unwrapped
 from configtron.fingerprint.passive.retransmissions import CAUSES
 from configtron.model.nouns import ACK, RST, SYN, Observation
 from configtron.report.connections import Servers
@@ -133,7 +133,7 @@ def test_a_wild_reset_does_not_move_the_stream(tmp_path: Path) -> None:
     """A reset by a middlebox may have any number; the stream goes on where it was, and has not ended."""
     for wild in (5, 0x12345678, 0x80000000, 0x80000100, 0xFFFFFFFF):
         seq, rst = np.array([0, 1, 1001, wild, 2001, wild, 3001], np.uint32), np.isin(np.arange(7), (3, 5))
-        assert _unwrapped(seq, np.zeros(7, int), np.zeros(1, "u4"), rst)[~rst].tolist() == [0, 1, 1001, 2001, 3001]
+        assert unwrapped(seq, np.zeros(7, int), np.zeros(1, "u4"), rst)[~rst].tolist() == [0, 1, 1001, 2001, 3001]
     conversation = proven()
     conversation.send(1, FLIGHT + 0.004, RST, 0x80000000 + 5 * FULL, 0)
     conversation.flight(FLIGHT + 0.02 + RTT_S, 14, 1)
@@ -178,11 +178,10 @@ def test_a_clock_that_steps_or_stands_claims_no_time(
     assert [name is None for name in known] == [bool(clock)] * 3 and one.clock == clock
     assert gathering.counts["clock-step"] == (clock == "clock-step")
     icw = verdicts(one)["icw"]
-    assert icw.reason == clock if clock else icw.grade == "L"
+    assert icw.reason == clock if clock else icw.value == 10
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_files_are_one_capture_by_their_times(stream: bool, tmp_path: Path) -> None:
+def test_files_are_one_capture_by_their_times(tmp_path: Path) -> None:
     """A tap's two files, rotated files, queues read one by one, another machine's late clock, files put together."""
     frames = [(at, numbered(frame, n)) for n, (at, frame) in enumerate(proven().frames)]
     plain = read_back(frames, tmp_path)
@@ -194,7 +193,7 @@ def test_files_are_one_capture_by_their_times(stream: bool, tmp_path: Path) -> N
         paths = [tmp_path / f"{n}.pcap" for n in range(len(parts))]
         for path, part in zip(paths, parts, strict=True):
             path.write_bytes(write.pcap(part, nano=True))
-        reading = CaptureReading(list(map(str, paths)), stream=stream)
+        reading = CaptureReading(list(map(str, paths)))
         (one,) = reading.connections()
         names = [name for name in one.numbers if name not in ("copies", "frame", "out_of_order")]
         assert {name: one.numbers[name] for name in names} == {name: plain.numbers[name] for name in names}

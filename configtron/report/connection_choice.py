@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: MIT
+"""Which connections are shown, and in which order: conditions on columns, a column to sort by, one connection alone.
+
+Method     A condition or an order is asked of the column's CSV cells. Beside the CSV's columns there are `ADDED`.
+           Trouble is what repeats cost: a repeat counts one, for a round trip; a timeout and a window that closes count
+           ten, since each lasts 0.2 s or more; a reset counts one where data had passed. Both sides count.
+Reads as   An empty cell meets no condition: what is unknown is neither more nor less. A lower bound (`>= 10`) meets
+           only those that every larger value meets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from configtron.fingerprint.passive.columns import FILE_SHIFT, Column, Endpoint
+from configtron.fingerprint.passive.connection_report import ConnectionReports, address, none_if_nan
+from configtron.fingerprint.passive.summary import SIDES
+from configtron.model.errors import BadInput
+from configtron.report.connection_rows import cells_of, columns
+
+# What a timeout or a closed window costs, in repeats that cost a round trip.
+SLOW = 10
+REPEATS = ("rto", "tlp", "fast", "unneeded", "other")
+# Columns beside those of the CSV: both ends with their ports; the worse side's loss in percent; bytes of both sides.
+ADDED = ("client", "server", "loss", "bytes", "trouble")
+COMPARED: dict[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+SIGNS = {**COMPARED, "=": eq, "!=": ne}
+CONDITION = re.compile(r"\s*(\w+)\s*(!~|~|<=|>=|!=|=|<|>)\s*(.*?)\s*", re.S)
+BOUND = ">= "
+Key = tuple[Any, ...]
+
+
+class ColumnCondition(NamedTuple):
+    """A condition on a column: `loss>1`, `server~^10\\.`, `icw>=10`."""
+
+    column: str
+    sign: str
+    value: str
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Read one. Errors: `BadInput`."""
+        found = CONDITION.fullmatch(text)
+        if found is None:
+            raise BadInput(f"--where {text}: write a column, one of = != < <= > >= ~ !~, and a value: loss>1")
+        made = cls(*found.groups())
+        check_column("--where", made.column)
+        try:
+            float(made.value) if made.sign in COMPARED else re.compile(made.value)
+        except (ValueError, re.error) as error:
+            raise BadInput(f"--where {text}: {error}; ~ takes a regular expression, < and > a number") from error
+        return made
+
+    def holds(self, cell: str) -> bool:
+        """Return whether a cell meets it."""
+        if not cell or "~" in self.sign:
+            return bool(cell) and bool(re.search(self.value, cell)) == (self.sign == "~")
+        found, wanted = _number(cell.removeprefix(BOUND)), _number(self.value)
+        if found is None or wanted is None:
+            return self.sign not in COMPARED and (cell == self.value) == (self.sign == "=")
+        # The truth is as large as a bound, or larger.
+        sign = self.sign if not cell.startswith(BOUND) else {">": ">", ">=": ">=", "!=": ">"}.get(self.sign, "")
+        return bool(sign) and SIGNS[sign](found, wanted)
+
+
+class ConnectionChoice(NamedTuple):
+    """The connections that are wanted, and their order.
+
+    where       all of these hold
+    sort        a column: the largest number or the first text first; "": worst first in a table, else by first frame
+    connection  the one whose first frame this is: file << 40 | number
+    every       a table shows all
+    """
+
+    where: tuple[ColumnCondition, ...] = ()
+    sort: str = ""
+    connection: int | None = None
+    every: bool = False
+
+    @classmethod
+    def read(cls, where: Sequence[str], sort: str, connection: str, files: int, *, every: bool) -> Self:
+        """Read conditions, a column and a connection's number, of so many files. Errors: `BadInput`."""
+        if sort:
+            check_column("--sort", sort)
+        number = connection_number(connection, files) if connection else None
+        return cls(tuple(map(ColumnCondition.of, where)), sort, number, every)
+
+    @property
+    def narrows(self) -> bool:
+        """Return whether not all are wanted."""
+        return bool(self.where) or self.connection is not None
+
+    def of(
+        self, batches: Iterable[ConnectionReports], files: Sequence[str], counts: Counter[str]
+    ) -> Iterator[ConnectionReports]:
+        """Yield batches of those that are wanted, and count these as "chosen" if not all are."""
+        for reports in batches:
+            if self.connection is not None:
+                reports = reports.only(reports.columns["frame"] == self.connection)
+            for one in self.where:
+                cells = column_of(reports, files, one.column)
+                met = {cell: one.holds(cell) for cell in set(cells)}
+                reports = reports.only(np.fromiter((met[cell] for cell in cells), bool, len(cells)))
+            counts["chosen"] += len(reports) * self.narrows
+            yield reports
+
+    def keys(self, reports: ConnectionReports, files: Sequence[str]) -> list[Key]:
+        """Return what each connection is sorted by; no two are the same."""
+        frames = reports.columns["frame"].tolist()
+        if not self.sort:
+            return list(zip((-trouble(reports)).tolist(), (-volume(reports)).tolist(), frames, strict=True))
+        cells = column_of(reports, files, self.sort)
+        made = {cell: _sort_key(cell) for cell in set(cells)}
+        return [(*made[cell], frame) for cell, frame in zip(cells, frames, strict=True)]
+
+
+def connection_number(text: str, files: int) -> int:
+    """Return the number that the table prints, `17`, or of several files `2:17`, as columns do. Errors: `BadInput`."""
+    file, _, frame = text.rpartition(":")
+    if not (frame.isdecimal() and (file or "1").isdecimal() and 1 <= int(file or files == 1) <= files):
+        raise BadInput(f"--connection {text}: name it as the table's column frame does: 17, of several files 2:17")
+    return (int(file or 1) - 1) << FILE_SHIFT | int(frame)
+
+
+def check_column(option: str, name: str) -> None:
+    """Check that there is such a column. Errors: `BadInput`."""
+    if name not in (*ADDED, *columns()):
+        added = ", ".join(ADDED)
+        raise BadInput(f"{option}: no column {name!r}; there are those of -f csv (docs/fingerprint.md), and {added}")
+
+
+def column_of(reports: ConnectionReports, files: Sequence[str], name: str) -> Sequence[str]:
+    """Return each connection's cell in a column, "" where it is unknown."""
+    if not len(reports):
+        return []
+    if name in SIDES:
+        return [named(ends[SIDES.index(name)]) for ends in reports.ends]
+    if name == "loss":
+        worse = none_if_nan(np.fmax(*(reports.loss[side] for side in SIDES)))
+        return ["" if share is None else f"{100 * share:.4g}" for share in worse]
+    if name in ADDED:
+        return list(map(str, (volume if name == "bytes" else trouble)(reports).tolist()))
+    return cells_of(reports, list(files), name)
+
+
+def trouble(reports: ConnectionReports) -> Column:
+    """Return what the repeats, closed windows and resets of both sides cost, in repeats."""
+    slow: Column = (SLOW - 1) * summed(reports, "rto") + SLOW * summed(reports, "zero_windows")
+    return slow + summed(reports, *REPEATS) + (summed(reports, "resets") > 0) * (volume(reports) > 0)
+
+
+def volume(reports: ConnectionReports) -> Column:
+    """Return the bytes that both sides sent, without repeats."""
+    return summed(reports, "bytes")
+
+
+def summed(reports: ConnectionReports, *names: str) -> Column:
+    """Return the sum of these columns of both sides; what is unknown counts as nothing."""
+    found = [np.maximum(reports.columns[f"{side}_{name}"], 0) for side in SIDES for name in names]
+    return np.sum(found, axis=0)  # type: ignore[no-any-return]
+
+
+def named(end: Endpoint) -> str:
+    """Return an end's address and port."""
+    return site(address(end), end.port)
+
+
+def site(host: str, port: int) -> str:
+    """Return a host and its port as one text."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _sort_key(cell: str) -> Key:
+    found = _number(cell.removeprefix(BOUND))
+    return (0, -found, "") if found is not None else (1 if cell else 2, 0.0, cell)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""Congestion windows later in a connection: of flights that a server begins while nothing of it is on the way.
+
+Question   How many segments may the server have on the way at a request, and after an idle second?
+Method     Such a flight begins with a segment before which the server heard that everything had arrived: by the request
+           that it acknowledges (whatever its bytes are, so inside TLS too), or after a second's silence. Its rows, from
+           its last segment before it to that before the next such flight, are taken for a connection of their own,
+           whose numbers begin there; `first_flight.py` reads it like any other, with the window that the client has
+           then.
+Reads as   as there; flights of a single segment say nothing, and are left out; so is the connection's first flight, and
+           what follows the 64th.
+Fails as   nothing, where the connection's options are unknown or only one side was captured.
+Differs    from reading the largest number of bytes on the way: what an ACK released is not counted, and what the server
+           wrote and no window ended is a bound.
+Source     as there; RFC 5681 4.1 (idle connections)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from configtron.fingerprint.passive.columns import Column
+from configtron.fingerprint.passive.connections import NEVER, Connections, edges, running
+from configtron.fingerprint.passive.first_flight import NONE, PROOFS, PROVEN, HandshakeFacts, first_flights
+from configtron.fingerprint.passive.retransmissions import Sent
+from configtron.model.nouns import RST, SYN
+
+# A pause longer than this lets a server's window start anew (RFC 9293 / RFC 5681 4.1: an RTO; the initial one is 1 s).
+IDLE_NS = 1_000_000_000
+# Rows of one such connection, and before it: no more than `gathering.TAIL`, so that it reads the same in parts.
+ROWS_MOST, BEFORE_MOST = 200, 50
+# A single segment shows no window. So many flights of a connection are kept: one that lives long takes no more memory.
+SEGMENTS_LEAST, FLIGHTS_MOST = 2, 64
+
+
+class LaterFlight(NamedTuple):
+    """One such flight.
+
+    at_ns, frames  time of its first segment; its segments (`Rows.frame`)
+    segments       the window that it shows; `flight`: the other members of `first_flight.Flights`
+    silent_ns      since the server's segment before it
+    why            "idle": that was a second or more; else "request"
+    again          whether the server had sent something again shortly before it (`BEFORE_MOST`)
+    settled        whether no later row of the connection would change it
+    """
+
+    at_ns: int
+    frames: tuple[int, ...]
+    segments: int
+    flight: tuple[int, ...]
+    silent_ns: int
+    why: str
+    again: bool
+    settled: bool
+
+    @property
+    def proof(self) -> str:
+        """How it ended (`first_flight.PROOFS`)."""
+        return PROOFS[self.flight[2]]
+
+    @property
+    def grade(self) -> str:
+        """C (exact) or L (a bound)."""
+        return "C" if self.proof == PROVEN else "L"
+
+
+def later_flights(found: Connections, sent: Sent, known: HandshakeFacts, shift: Column) -> dict[int, list[LaterFlight]]:
+    """Return the later flights of connections that have any, in order. By connection: `shift` of the client's window
+    (negative: unknown)."""
+    rows = found.rows
+    data = np.flatnonzero(rows.length[sent.row] > 0)
+    row, of, start, end = sent.row[data], sent.of[data], sent.start[data], sent.end[data]
+    # Data that continues the stream, behind something else than data.
+    new = np.flatnonzero((of[1:] == of[:-1]) & (start[1:] == end[:-1]) & (row[1:] - row[:-1] > 1)) + 1
+    new = new[(sent.top[data][new] == start[new]) & (known.whole & ~known.cut & (shift >= 0))[of[new]]]
+    ours = np.flatnonzero(~found.server & (found.ack > NEVER) & ((rows.flags & RST) == 0))
+    if not len(new) or not len(ours):
+        return {}
+    reach = running(found.seq[ours] + rows.length[ours] + ((rows.flags[ours] & SYN) != 0), found.of[ours])
+    last, earlier = (np.searchsorted(ours, row[place]) - 1 for place in (new, new - 1))
+    spoke = np.cumsum(rows.length[ours] > 0)
+    quiet = running(found.ack[ours], found.of[ours])[last] == start[new]
+    # The server had heard that: it acknowledges what the client asked, or a round trip has passed since.
+    silent = rows.at[row[new]] - rows.at[row[new - 1]]
+    heard = rows.at[row[new]] - rows.at[ours[last]] >= known.rtt_server[of[new]]
+    quiet &= (found.ack[row[new]] >= reach[last]) & ((spoke[last] > spoke[earlier]) | (heard & (silent >= IDLE_NS)))
+    chosen = quiet & (earlier >= 0) & (found.of[ours[earlier]] == of[new])
+    new, last, earlier, silent = new[chosen], last[chosen], earlier[chosen], silent[chosen]
+    # Each reaches to the next one's, or to its connection's last data.
+    _, after = edges(of, found.total)
+    following = np.minimum(np.append(new[1:], len(of)), after[of[new]])
+    long = (following - new >= SEGMENTS_LEAST) & (end[following - 1] - start[new] > known.limit[of[new]])
+    new, last, earlier, silent, following = (column[long] for column in (new, last, earlier, silent, following))
+    if not len(new):
+        return {}
+    begin = row[new - 1] + 1
+    size = np.minimum(row[following - 1] + 1, row[new] + ROWS_MOST) - begin
+    kept = np.arange(size.sum()) + np.repeat(begin - (np.cumsum(size) - size), size)
+    turn = np.repeat(np.arange(len(new)), size)
+    mine = HandshakeFacts(*(column[of[new]] for column in known))
+    mine = mine._replace(room=rows.window[ours[last]].astype(np.int64) << shift[of[new]])
+    part, its = _apart(found, sent, kept, turn, (reach[earlier] - 1, start[new] - 1))
+    flights = first_flights(part, its, mine)
+    old = np.append(0, np.cumsum(sent.old))
+    since = np.searchsorted(sent.row, np.maximum(row[new] - BEFORE_MOST, found.begin[of[new]]))
+    again = old[data[new]] > old[since]
+    settled = row[new] + ROWS_MOST <= found.end[of[new]]
+    result: dict[int, list[LaterFlight]] = {}
+    for one in np.flatnonzero((flights.proof < NONE) & (flights.segments >= SEGMENTS_LEAST)).tolist():
+        place, (segments, *flight) = new[one], (column[one].item() for column in flights)
+        at, final = int(rows.at[row[place]]), int(np.searchsorted(row, kept[flights.last[one]], "right"))
+        frames, why = tuple(rows.frame[row[place:final]].tolist()), "idle" if silent[one] >= IDLE_NS else "request"
+        more = int(silent[one]), why, bool(again[one]), bool(settled[one])
+        result.setdefault(int(of[place]), []).append(LaterFlight(at, frames, segments, tuple(flight), *more))
+    return result
+
+
+def _apart(
+    found: Connections, sent: Sent, kept: Column, turn: Column, base: tuple[Column, Column]
+) -> tuple[Connections, Sent]:
+    """Return rows as connections of their own, and what the server sent of them.
+
+    kept, turn   the rows, in order; the number of each one's connection
+    base         by such connection, the numbers (client's, server's) before its first byte
+    """
+    server, of = found.server[kept], found.of[kept]
+    shifts = [side[turn] for side in base]
+    seq = found.seq[kept] - np.where(server, shifts[1], shifts[0])
+    ack = found.ack[kept] - np.where(server, shifts[0], shifts[1])
+    begin, end = edges(turn, len(base[0]))
+    one = of[begin]
+    none = np.empty(0, np.int64)
+    part = Connections(found.rows.take(kept), turn, server, seq, ack, begin, end, found.client[one], found.opened[one],
+                       found.stepped[one], none, none)  # fmt: skip
+    place = np.full(found.rows.size, -1)
+    place[kept] = np.arange(len(kept))
+    some = np.flatnonzero(place[sent.row] >= 0)
+    row = place[sent.row[some]]
+    less = base[1][turn[row]]
+    start, end, top = (column[some] - less for column in (sent.start, sent.end, sent.top))
+    return part, Sent(row, turn[row], start, end, top, sent.old[some], sent.alive[some], sent.full[some])
