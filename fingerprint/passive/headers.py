@@ -43,7 +43,7 @@ from configtron.fingerprint.passive.extension_headers import IS_EXTENSION, pass_
 from configtron.fingerprint.passive.heads import Heads, Segments, keep_heads, segments_of
 from configtron.fingerprint.passive.link import network_at
 from configtron.fingerprint.passive.options import read_options
-from configtron.fingerprint.passive.too_big import too_big
+from configtron.fingerprint.passive.too_big import ICMP, too_big
 from configtron.fingerprint.passive.tunnels import TUNNELS, UNREAD, Dissect, unfold
 
 TCP = 6
@@ -160,9 +160,9 @@ def _read(
     nibble = source.data[np.where(readable, source.start + at, 0)] >> 4
     four, six = np.flatnonzero(readable & (nibble == 4)), np.flatnonzero(readable & (nibble == 6))
     counts["malformed-ip"] += int(np.count_nonzero(readable & (nibble != 4) & (nibble != 6)))
-    other = counts["icmp"]
+    messages = counts[PROTOCOLS[ICMP]]
     found = _both(_version4(source, frames, at, four, counts), _version6(source, frames, at, six, counts))
-    if counts["icmp"] > other:
+    if counts[PROTOCOLS[ICMP]] > messages:
         heads.too_big += too_big(frames, at, four, six)
     return _segments(frames, number, first_bytes, found, pairs, counts) if len(found.frame) else None
 
