@@ -13,18 +13,25 @@ Differs    from reading our own probes: see `traces.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
 from configtron.fingerprint import INFERENCES, http_version, negotiated_options, read, syn_cookies, synack_rto
 from configtron.fingerprint.head import head_fields
+from configtron.fingerprint.idle import LONGEST_S, USUAL, kept
+from configtron.fingerprint.idle import METHOD as OVER_IDLE
 from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK, Column, Endpoint
 from configtron.fingerprint.passive.connections import edges
 from configtron.fingerprint.passive.first_flight import PROOFS, PROVEN
 from configtron.fingerprint.passive.gathering import Batch
 from configtron.fingerprint.passive.later_flights import FLIGHTS_MOST, LaterFlight
 from configtron.fingerprint.passive.likeness import likeness
+from configtron.fingerprint.passive.openings import PLACES, UNIQUE, equal_openings, group_numbers
+from configtron.fingerprint.passive.retransmissions import KINDS
 from configtron.fingerprint.passive.tls import Hello, hello
 from configtron.fingerprint.passive.traces import (
     OPENING_MOST,
@@ -38,7 +45,7 @@ from configtron.fingerprint.passive.traces import (
 )
 from configtron.fingerprint.verdict import no, yes
 from configtron.fingerprint.window_proofs import IDLE_MIN_S, IDLE_RTTS
-from configtron.model.nouns import OPT_TIMESTAMPS, Observation, Target, Trace, Value
+from configtron.model.nouns import ECE, OPT_TIMESTAMPS, SYN, Observation, Target, Trace, Value
 
 METHOD = "first flight by timestamps", "first flight by time"
 # Where an inference finds nothing because no probe asked for it, an absent row is clearer than a reason.
@@ -62,10 +69,10 @@ REASONS = {
 COMPARED_SEGMENTS = 4
 # Why counts and times are not exact, by the column `clock`.
 CLOCKS = ("", "clock-step", "unclear:no-times")
-# In place of the number of a kind: the connection is a kind of its own; no inference reads it.
-UNIQUE, NOT_INFERRED = -1, -2
-# 2^64 / golden ratio. It is odd, so multiplying by it modulo 2^64 loses no bit.
-HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+# In place of the number of a kind (`UNIQUE`): no inference reads the connection.
+NOT_INFERRED = -2
+# In a template, the place of the frames of a first flight and of its bytes; -1 and less: of the frames of `PLACES`.
+FLIGHT, BYTES = -1 - PLACES, -1
 NO_BYTES: dict[str, bytes] = {"client": b"", "server": b""}
 Hellos = tuple[Hello | None, Hello | None]
 
@@ -85,11 +92,15 @@ class ConnectionReading:
         # The probes whose traces a wanted inference reads; and those that it reads without bytes of the streams.
         read, silent = _probes_read(wanted), _probes_read(None if wanted is None else wanted - SPOKEN)
         self._has_inference = np.where(like.speaks, np.isin(like.probe, [*read]), np.isin(like.probe, [*silent]))
+        columns = batch.summary.columns
+        self._has_inference |= ("rto" in silent) & (columns["synacks"] > 1) & (columns["syns"] == 1)
         self._reads_flight = (like.probe == "rwin") & (wanted is None or bool(wanted & WINDOWS))
         self._flight_frames, self._flight_edges = _flight_frames(batch)
         self._same_segments = self._group_unanswered()
-        # The observations of unanswered connections, by the number of `_same_segments`.
-        self._unanswered: dict[int, tuple[Observation, ...]] = {}
+        self._places = np.full((batch.found.total, PLACES), -1)
+        self._group_answered()
+        # The observations of connections with equal openings, by the number of `_same_segments`: templates.
+        self._alike: dict[int, tuple[Observation, ...]] = {}
 
     def _group_unanswered(self) -> Column:
         """Return a number for each connection of the batch.
@@ -112,36 +123,58 @@ class ConnectionReading:
         alike[chosen] = group_numbers(size[chosen], clock, *probe, *np.concatenate(segments))
         return alike
 
+    def _group_answered(self) -> None:
+        """Number the answered connections with equal openings too."""
+        open_ones = self._has_inference & (self._like.probe == "rwin") & ~self._like.cut & ~self._like.speaks
+        chosen = np.flatnonzero(open_ones & (self._same_segments == UNIQUE))
+        if len(chosen):
+            numbers, places = equal_openings(self._batch, chosen)
+            self._same_segments[chosen] = np.where(numbers == UNIQUE, UNIQUE, numbers + self._batch.found.total)
+            self._places[chosen] = places
+
     def kinds(self, connections: Column) -> Column:
         """Return a number for each of these connections.
 
-        Those of the same number have the same hellos and the same values, grades and reasons; the frames and details of
-        their observations may differ.
+        Those of the same number have the same hellos and the same observations, but for frames, trace ids and the bytes
+        of a first flight (`template`).
         """
-        flights = self._batch.summary.flights
-        reads_flight = self._reads_flight[connections]
-        shown = (flights.segments, flights.proof, flights.stamped, flights.synack_again)
-        return self._grouped(
-            connections, self._alone(connections), reads_flight, self._batch.summary.columns["clock"][connections],
-            *(np.where(reads_flight, column[connections], 0) for column in shown),
+        flights, reads_flight = self._batch.summary.flights, self._reads_flight[connections]
+        inferred = np.where(self._has_inference, self._same_segments, NOT_INFERRED)[connections]
+        own = np.where(self._alone[connections], np.arange(len(connections)), UNIQUE)
+        shown = (
+            flights.segments, flights.mss, flights.proof, flights.stamped, flights.merged, flights.synack_again,
+            self._flight_edges[1] > self._flight_edges[0],
         )  # fmt: skip
+        of_flight = (np.where(reads_flight, column[connections], 0) for column in shown)
+        return group_numbers(own, inferred, reads_flight, self._batch.summary.columns["clock"][connections], *of_flight)
 
-    def alike(self, connections: Column) -> Column:
-        """Return a number for each of these connections; those of the same number have the same hellos and the same
-        observations, but for trace ids."""
-        return self._grouped(connections, self._alone(connections) | self._reads_flight[connections])
-
-    def _alone(self, connections: Column) -> Column:
-        """Return whether the inferences of each of these connections must run."""
-        read_once = self._has_inference & (self._same_segments == UNIQUE)
-        alone: Column = (self._like.speaks | read_once)[connections]
+    @cached_property
+    def _alone(self) -> Column:
+        """Whether the inferences of each connection must run."""
+        alone: Column = self._like.speaks | (self._has_inference & (self._same_segments == UNIQUE))
+        alone[[*self._batch.summary.later]] = True
         return alone
 
-    def _grouped(self, connections: Column, alone: Column, *columns: Column) -> Column:
-        """Return a number for each of these connections: one of its own where it is `alone`, else the same for those
-        that have the same inferences and the same values in these columns."""
-        inferred = np.where(self._has_inference, self._same_segments, NOT_INFERRED)[connections]
-        return group_numbers(np.where(alone, np.arange(len(connections)), UNIQUE), inferred, *columns)
+    def template(
+        self, connection: int, ends: tuple[Endpoint, Endpoint], target: Target
+    ) -> tuple[tuple[Observation, ...], Hellos]:
+        """Return `read`; of a connection that shares its kind with `FLIGHT` and `BYTES`, and -1 - n for the frame of
+        the n-th of `PLACES`."""
+        observations, hellos = self.read(connection, ends, target)
+        if self._alone[connection]:
+            return observations, hellos
+        frames = self.frames(connection)
+        return tuple(_marked(one, frames) for one in observations), hellos
+
+    def frames(self, connection: int) -> list[int]:
+        """Return the frames of `PLACES`."""
+        found: list[int] = (self._batch.found.rows.frame[self._places[connection]] & FRAME_MASK).tolist()
+        return found
+
+    def flight(self, connection: int) -> tuple[list[int], int]:
+        """Return the frames of the first flight, in order, and its bytes."""
+        begin, end = (int(edge[connection]) for edge in self._flight_edges)
+        return sorted(self._flight_frames[begin:end].tolist()), int(self._batch.summary.flights.size[connection])
 
     def read(
         self, connection: int, ends: tuple[Endpoint, Endpoint], target: Target
@@ -163,7 +196,8 @@ class ConnectionReading:
         found = [*self._inferences(connection, trace, streams, secret), *self._first_flight(connection, trace)]
         if hellos[0] is not None and hellos[1] is not None:
             found += self._at_request(connection, trace)
-        return tuple(found), hellos
+        found += self._over_idle(connection, trace)
+        return tuple(one for one in found if self._wanted is None or one.knob in self._wanted), hellos
 
     def later(self, connection: int) -> Sequence[LaterFlight]:
         """Return the later flights of a connection; none where they are not exact."""
@@ -182,16 +216,17 @@ class ConnectionReading:
     def _inferences(
         self, connection: int, trace: Trace, streams: dict[str, bytes], secret: Sequence[DecryptedMessage]
     ) -> Iterable[Observation]:
-        """Return what the inferences find; once for all unanswered connections with equal segments."""
+        """Return what the inferences find; once for all connections with equal openings."""
         number = int(self._same_segments[connection])
         if not self._has_inference[connection]:
             return ()
         if number == UNIQUE:
             return self._infer(connection, trace, streams, secret)
-        alike = self._unanswered.get(number)
+        frames, alike = self.frames(connection), self._alike.get(number)
         if alike is None:
-            alike = self._unanswered[number] = tuple(self._infer(connection, trace, streams, secret))
-        return (replaced(one, trace.id, one.evidence) for one in alike)
+            found = self._infer(connection, trace, streams, secret)
+            alike = self._alike[number] = tuple(_marked(one, frames) for one in found)
+        return (replaced(one, trace.id, tuple(sorted(frames[-1 - n] for n in one.evidence))) for one in alike)
 
     def _infer(
         self, connection: int, trace: Trace, streams: dict[str, bytes], secret: Sequence[DecryptedMessage]
@@ -215,18 +250,17 @@ class ConnectionReading:
         begin, end = (int(edge[connection]) for edge in self._flight_edges)
         flight = [column[connection].item() for column in self._batch.summary.flights]
         for observation in windows(trace, flight, tuple(self._flight_frames[begin:end].tolist())):
-            if self._wanted is None or observation.knob in self._wanted:
-                yield _without_inexact(observation, self._inexact(connection))
+            yield _without_inexact(observation, self._inexact(connection))
 
     def _at_request(self, connection: int, trace: Trace) -> Iterator[Observation]:
         """Yield the window at the first request inside TLS whose answer is longer than a segment.
 
         A flight that opens with a ServerHello answers no request, but a second ClientHello.
         """
-        kept, knob = self._batch.heads.kept, "cwnd_at_request"
-        heads = ((one, kept.get(one.frames[0])) for one in self.later(connection))
+        knob, known = "cwnd_at_request", self._batch.heads.kept
+        heads = ((one, known.get(one.frames[0])) for one in self.later(connection))
         asked = (one for one, head in heads if head is None or not hello(head.payload))
-        if (one := next(asked, None)) is None or not (self._wanted is None or knob in self._wanted):
+        if (one := next(asked, None)) is None:
             return
         rtt_ns = max(int(self._batch.summary.columns["rtt"][connection]), 0)
         was_idle = one.silent_ns > rtt_ns + max(IDLE_MIN_S * 1e9, IDLE_RTTS * rtt_ns)
@@ -236,6 +270,35 @@ class ConnectionReading:
         details |= {"proof": doubt} if doubt and one.proof == PROVEN else {}
         frames = tuple(frame & FRAME_MASK for frame in one.frames)
         yield yes(knob, one.segments, trace, "segments", method, grade, frames, details)
+
+    def _over_idle(self, connection: int, trace: Trace) -> Iterator[Observation]:
+        """Yield whether the window restarted in an idle time; nothing if the server repeated data, or heard of a mark.
+
+        Without these a window only grows, and by no more segments than were sent; a flight is a lower bound of it.
+        """
+        later, columns, found = self.later(connection), self._batch.summary.columns, self._batch.found
+        marks = found.rows.flags[int(found.begin[connection]) : int(found.end[connection])] & (ECE | SYN)
+        if any(columns[f"server_{kind}"][connection] for kind in KINDS) or (marks == ECE).any():
+            return
+        initial = int(self._batch.summary.flights.segments[connection])
+        sent, timeout_ns = (
+            int(columns["server_bytes"][connection]),
+            max(LONGEST_S * 1e9, 6 * columns["rtt"][connection]),
+        )
+        since = 0
+        for at in (n for n, one in enumerate(later) if n and one.why == "idle"):
+            one, before = later[at], [each.segments for each in later[since:at]]
+            # The window was never smaller than the initial one, so an exact one is no smaller than that.
+            exact = next((each.segments for each in later[:at] if each.grade == "C"), 0)
+            times = int(one.silent_ns // timeout_ns)
+            most = max(exact, USUAL, exact + sent // one.flight[1] >> times) if exact and times else math.inf
+            value = kept((initial, max(before)), one.segments, most)
+            if value == "off" or value == "on" and one.grade == "C":
+                details: dict[str, Value] = {"before": tuple(before), "after": one.segments}
+                frames = tuple(frame & FRAME_MASK for frame in one.frames)
+                yield yes("slow_start_after_idle", value, trace, "", OVER_IDLE, "C", frames, details)
+                return
+            since = at
 
     def _inexact(self, connection: int) -> str:
         """Return the reason why counts and times of this connection are not exact; "" if they are."""
@@ -262,20 +325,6 @@ def _probes_read(wanted: frozenset[str] | None) -> frozenset[str]:
     return frozenset(probe for row in rows for probe in row.probes)
 
 
-def group_numbers(*columns: Column) -> Column:
-    """Return a number for each row of these integer columns; equal rows, and only those, have the same number."""
-    rows = np.stack([column.astype(np.int64) for column in columns])
-    mixed = np.zeros(rows.shape[1], np.uint64)
-    for column in rows.view(np.uint64):
-        mixed = (mixed ^ column) * HASH_MULTIPLIER
-        mixed ^= mixed >> np.uint64(32)
-    _, first, numbers = np.unique(mixed, return_index=True, return_inverse=True)
-    if not (rows == rows[:, first[numbers]]).all():
-        # Two different rows have the same hash.
-        numbers = np.unique(rows, axis=1, return_inverse=True)[1].reshape(-1)
-    return numbers
-
-
 def _flight_frames(batch: Batch) -> tuple[Column, tuple[Column, Column]]:
     """Return the frame numbers of all first flights, and where those of each connection begin and end in them."""
     found, flights = batch.found, batch.summary.flights
@@ -283,6 +332,14 @@ def _flight_frames(batch: Batch) -> tuple[Column, tuple[Column, Column]]:
     within = (row >= flights.first[found.of]) & (row <= flights.last[found.of])
     index = np.flatnonzero(within & found.server & (found.rows.length > 0))
     return found.rows.frame[index] & FRAME_MASK, edges(found.of[index], found.total)
+
+
+def _marked(one: Observation, frames: list[int]) -> Observation:
+    """Return an observation with marks in place of its frames and of a flight's bytes: `template`."""
+    if one.method not in METHOD:
+        return replaced(one, one.trace_id, tuple(-1 - frames.index(frame) for frame in one.evidence))
+    details = tuple((name, BYTES if name == "bytes" else value) for name, value in one.details)
+    return replace(one, evidence=(FLIGHT,) if one.evidence else (), details=details)
 
 
 def replaced(one: Observation, trace_id: str, evidence: tuple[int, ...]) -> Observation:

@@ -20,6 +20,8 @@ from configtron.fingerprint.head import final, head_fields, head_status, status_
 from configtron.fingerprint.passive.columns import DF, STAMPED, Column, Endpoint
 from configtron.fingerprint.passive.gathering import SPOKEN_MOST, Batch
 from configtron.fingerprint.passive.tls import hello
+from configtron.fingerprint.schedule import schedule_of
+from configtron.fingerprint.stream import NEAR_S, handshake_of
 from configtron.model.nouns import (
     ACK,
     OPT_NOP,
@@ -115,7 +117,7 @@ def traces_of(trace: Trace, packets: tuple[Packet, ...], streams: dict[str, byte
     messages."""
     params = _asked(packets) if trace.probe == "icw" else ()
     whole = Trace(trace.id, trace.target, trace.vantage, trace.probe, params, trace.started_at, packets)
-    return [whole, *_spoken(whole, streams, secret)]
+    return [whole, *_half_open(whole), *_spoken(whole, streams, secret)]
 
 
 def target_of(server: Endpoint) -> Target:
@@ -153,6 +155,22 @@ def spoken(batch: Batch, connection: int) -> dict[str, bytes]:
         if at <= len(streams[side]):
             streams[side] = streams[side][:at] + head.payload if at >= 0 else streams[side]
     return streams
+
+
+def _half_open(trace: Trace) -> list[Trace]:
+    """Return SYN and SYN-ACKs of a handshake that ended late, as `rto` would have recorded them.
+
+    A copy that was lost before the capture would lengthen the timer: it stands at the server, or the waits double.
+    """
+    opening = handshake_of(trace.packets)
+    repeats = opening.repeats(trace.packets)
+    if trace.probe == "rto" or not repeats or opening.rtt_s is None:
+        return []
+    schedule = schedule_of([gap_s for _, gap_s in repeats])
+    if opening.rtt_s > NEAR_S and (schedule.kind != "exponential" or schedule.missed):
+        return []
+    packets = tuple(p for p in trace.packets if p.segment.flags & SYN)
+    return [Trace(trace.id, trace.target, trace.vantage, "rto", (), trace.started_at, packets)]
 
 
 def _spoken(trace: Trace, streams: dict[str, bytes], secret: Sequence[DecryptedMessage]) -> list[Trace]:
