@@ -16,7 +16,6 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports
-from configtron.fingerprint.passive.limits import LIMITS
 from configtron.fingerprint.passive.readings import Hellos
 from configtron.fingerprint.passive.summary import SIDES
 from configtron.model.nouns import Observation
@@ -28,17 +27,18 @@ from configtron.report.connection_rows import texts_by_kind, tls_names
 from configtron.report.files import visible
 from configtron.report.folding import Sheet
 from configtron.report.rendering import MOST_ROWS
+from configtron.report.slow_because import slow_because
 from configtron.report.tables import cell, shown
 
-TABLE = ("frame", "client", "server", "s", "rtt ms", "slow by", "up", "sent again", "down", "sent again", "shut", "icw",
-         "end", "tls", "http")  # fmt: skip
+TABLE = ("frame", "client", "server", "s", "rtt ms", "up", "sent again", "down", "sent again", "shut", "icw",
+         "end", "tls", "http", "slow because")  # fmt: skip
 # The column that a second line begins with.
 SECOND = "up"
 RIGHT = frozenset(("frame", "s", "rtt ms", "up", "down"))
 CAPTION = (
-    "slow by: what most of its time was spent on; up: what the client sent, down: the server; sent again: after a "
-    "timeout/as a tail probe/fast/otherwise, and the share lost; shut: windows that client/server closed; behind icw "
-    "its grade; --connection FRAME shows one in whole"
+    "up: what the client sent, down: the server; sent again: after a timeout/as a tail probe/fast/otherwise, and the "
+    "share lost; shut: windows that client/server closed; behind icw its grade; slow because: what most of the time "
+    "was spent on; --connection FRAME shows one in whole"
 )
 # Sums of the last line, by the columns that they are made of.
 SUMS = {"bytes": ("bytes",), "data": ("data",), "again": ("rto", "fast", "other"), "timeouts": ("rto",),
@@ -99,7 +99,7 @@ def table_rows(reports: ConnectionReports, several: bool) -> Iterator[list[str]]
         return
     frames, trips, ends = reports.columns["frame"], reports.columns["rtt"] / 1e9, reports.endings.tolist()
     spoken = [text for _, texts in texts_by_kind(reports, reports.read, _spoken) for text in texts]
-    limits = zip(*(column.tolist() for column in reports.limited), strict=True)
+    numbers = zip(*(np.maximum(column, 0).tolist() for column in reports.columns.values()), strict=True)
     yield from map(
         list,
         zip(
@@ -107,7 +107,6 @@ def table_rows(reports: ConnectionReports, several: bool) -> Iterator[list[str]]
             *zip(*(map(named, pair) for pair in reports.ends), strict=True),
             ["-" if span != span else f"{span:.3f}" for span in reports.durations.tolist()],
             [f"{rtt * 1e3:.{1 if rtt >= 1e-3 else 3}f}" if rtt > 0 else "-" for rtt in trips.tolist()],
-            ["" if share != share else f"{LIMITS[limit]} {100 * share:.0f} %" for limit, share in limits],
             *_sent(reports, "client"), *_sent(reports, "server"),
             ["" if shut == (0, 0) else "{}/{}".format(*shut) for shut in _both(reports, "zero_windows")],
             [icw for icw, _, _ in spoken],
@@ -116,6 +115,7 @@ def table_rows(reports: ConnectionReports, several: bool) -> Iterator[list[str]]
                 for end, by in zip(ends, _both(reports, "resets"), strict=True)
             ],
             [tls for _, tls, _ in spoken], [http for _, _, http in spoken],
+            [slow_because(dict(zip(reports.columns, row, strict=True))) for row in numbers],
             strict=True,
         ),
     )  # fmt: skip
