@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table of a capture's connections, worst first, below it a line of sums; and one connection in whole.
+"""The table of a capture's connections, worst first, below it their sums; and one connection in whole.
 
 Method     Only the rows that are shown are formatted: of each batch those that may be among the first. Where rows are
            wider than the terminal, each takes a second line.
@@ -63,9 +63,8 @@ def write_table(
     sheet = Sheet(*TABLE, right=RIGHT, second=SECOND)
     for _, cells in rows:
         sheet.add_row(*cells)
-    sheet.caption = CAPTION
+    sheet.caption = f"{_summary(sums, len(rows))}\n{CAPTION}"
     sheet.write(out, color=color)
-    out.write(f"{_summary(sums, len(rows))}\n")
 
 
 def write_one(one: ConnectionReport, files: list[str], out: TextIO) -> None:

@@ -78,9 +78,10 @@ class Sheet:
         kept = [n for n in range(len(head)) if self._whole or not body or any(row[n] for row in body)]
         rows = [[row[n] for n in kept] for row in self.rows]
         second = rows[0].index(self._second) if self._second in rows[0] else 0
-        lines = table_lines(rows, width, right=[name in self._right for name in rows[0]], second=second)
+        right = [name in self._right for name in rows[0]]
+        lines = table_lines(rows, width, right=right, second=second)
         if color and width:
-            tall = max(len(lines) // len(rows), 1)
+            tall = len(table_lines([rows[0], *rows], width, right=right, second=second)) - len(lines)
             lines[:tall] = [f"{BOLD}{line}{PLAIN}" for line in lines[:tall]]
         caption = [part for text in self.caption.splitlines() for part in _wrapped(text, width or CAPTION)]
         out.writelines(f"{line}\n" for line in (*filter(None, [self.title]), *lines, *caption, ""))
@@ -105,13 +106,19 @@ def _rows_of(rows: Sequence[Sequence[str]], widths: Sequence[int], right: Sequen
 def _several_lines(
     rows: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool], second: int, width: int
 ) -> list[str]:
-    edges = [0]
-    for n in range(1, len(widths)):
-        if n == second or len(INDENT) * (edges[-1] > 0) + _total(widths[edges[-1] : n + 1]) > width:
-            edges.append(n)
-    parts = [slice(*pair) for pair in zip(edges, [*edges[1:], len(widths)], strict=True)]
+    def edges(second: int) -> list[int]:
+        found = [0]
+        for n in range(1, len(widths)):
+            if n == second or len(INDENT) * (found[-1] > 0) + _total(widths[found[-1] : n + 1]) > width:
+                found.append(n)
+        return found
+
+    # Where a line can be saved, the second one begins elsewhere.
+    begins = min(edges(second), edges(0), key=len)
+    parts = [slice(*pair) for pair in zip(begins, [*begins[1:], len(widths)], strict=True)]
     found = [_rows_of([row[part] for row in rows], widths[part], right[part]) for part in parts]
-    return [f"{INDENT if n else ''}{line}" for lines in zip(*found, strict=True) for n, line in enumerate(lines)]
+    lines = [(n, line) for several in zip(*found, strict=True) for n, line in enumerate(several)]
+    return [f"{INDENT if n else ''}{line}" for n, line in lines if line or not n]
 
 
 def _total(widths: Sequence[int]) -> int:

@@ -85,6 +85,10 @@ def test_a_row_too_wide_takes_a_second_line_and_no_word_is_torn() -> None:
     assert len(table_lines(rows, 60, second=3)) == 2 == len(table_lines(rows, second=3))
     assert table_lines(rows, 50, second=3)[2:] == ["1      192.0.2.1:40000  [2001:db8::2]:443", "    3 kB  2 %"]
     assert [line.split()[0] for line in table_lines(rows, 24, second=3)[3:]] == ["1", "[2001:db8::2]:443", "3"]
+    rows.append(("2", "192.0.2.1:40001", "[2001:db8::2]:443", "", ""))
+    assert len(table_lines(rows, 50, second=3)) == 5, "no empty line"
+    # with its second line elsewhere this one has two in place of three
+    assert [line.split()[0] for line in table_lines(rows[:2], 46, second=1)] == ["frame", "sent", "1", "3"]
     for whole in (False, True):
         sheet = Sheet("a", "b", whole=whole)
         sheet.add_row("1", "")
