@@ -16,7 +16,8 @@ Fails as   no-synack, refused, no-data, no-repeat (the response ended or the ser
            unclear:slow-answer (the server thinks, or its first segment was lost), unclear:long-path,
            unclear:one-round-trip (no second one shows how the timer is computed), unclear:other-timer (it is not
            Linux's sum; of all three min_rto is at most the detail `at_most`), unclear:one-repeat (and nothing agrees
-           with it), unclear:syn-cookies. None from runs with SACK: a tail loss probe re-arms the timer.
+           with it), unclear:syn-cookies. None from runs with SACK: a tail loss probe re-arms the timer; but captures
+           of others' connections, which nearly all have it, show the timer beside it (`_since_armed`).
 Differs    from ConfigTron Table 2, whose RTO mixes this with the SYN-ACK's (`synack_rto`): the two are named apart.
 Source     RFC 6298 2.2, 2.4, 5.7; net/ipv4/tcp_input.c (tcp_rtt_estimator), net/ipv4/tcp_timer.c
            (tcp_retransmit_timer); gvisor.dev/gvisor pkg/tcpip/transport/tcp (the larger of minRTO, srtt + 4 rttvar).
@@ -24,15 +25,16 @@ Source     RFC 6298 2.2, 2.4, 5.7; net/ipv4/tcp_input.c (tcp_rtt_estimator), net
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from configtron.fingerprint.schedule import WHEEL, Schedule, schedule_of, spans, waits, whole
-from configtron.fingerprint.stream import Flight, Handshake, handshake_of
+from configtron.fingerprint.stream import NEAR_S, Flight, Handshake, handshake_of
 from configtron.fingerprint.synack_rto import agreed_trip
 from configtron.fingerprint.verdict import AGREE_A, AGREE_B, as_number, canonical, count_grade, no, over, seen, yes
-from configtron.fingerprint.window_proofs import SYNACK_LOST_S
+from configtron.fingerprint.window_proofs import CAPTURE, PROBE_FROM, SYNACK_LOST_S, TIMER_MIN_S
 from configtron.fingerprint.withheld import hold
 from configtron.model.nouns import Observation, Packet, Trace, Value
 
@@ -73,13 +75,14 @@ class Copies(NamedTuple):
 
 def infer(trace: Trace) -> tuple[Observation, ...]:
     """Read one withheld-ACK trace; none at all from an edge run (SACK) or an early ACK: they cannot answer this."""
-    if trace.param("sack", False) or trace.param("early", False):
+    probes = bool(trace.param("sack", False))
+    if probes and trace.vantage != CAPTURE or trace.param("early", False):
         return ()
-    found = _infer(trace)
-    return found if int(as_number(trace.param("repeats", 1))) > 1 else found[:1]
+    found = _infer(trace, probes)
+    return found if not probes and int(as_number(trace.param("repeats", 1))) > 1 else found[:1]
 
 
-def _infer(trace: Trace) -> tuple[Observation, ...]:
+def _infer(trace: Trace, probes: bool) -> tuple[Observation, ...]:
     packets = trace.packets
     opening = handshake_of(packets)
     if not opening.synacks:
@@ -91,7 +94,7 @@ def _infer(trace: Trace) -> tuple[Observation, ...]:
     if trace.tainted:
         return _none(trace.tainted[0], trace)
     trip_s, sampled = server_trip(packets, opening, flight)
-    copies = _copies(packets, flight, trip_s)
+    copies = _copies(packets, flight, trip_s, probes, (opening.rtt_s or math.inf) <= NEAR_S)
     if not copies.schedule.gaps:
         return _none("no-repeat", trace)
     if not copies.sure:
@@ -120,20 +123,39 @@ def server_trip(packets: Sequence[Packet], opening: Handshake, flight: Flight) -
     return (rtt_s or 0.0) + acked - synack.at, sampled and rtt_s is not None and len(asked) == 1
 
 
-def _copies(packets: Sequence[Packet], flight: Flight, trip_s: float) -> Copies:
+def _copies(packets: Sequence[Packet], flight: Flight, trip_s: float, probes: bool, near: bool) -> Copies:
     acked = next((n for n, p in enumerate(packets) if p.way == "out" and p.segment.ack > 1), len(packets))
     data = [p for p in packets[:acked] if p.way == "in" and p.segment.length > 0]
     found = _first_bytes(data, max(COPY_SHARE * trip_s, COPY_MIN_S))
     gaps = [b.at - a.at for a, b in zip(found, found[1:], strict=False)]
     frames = tuple(p.frame for p in found)
-    if not gaps:
-        return Copies(frames, Schedule(0.0, "", 0, ()), False)
+    if probes and gaps:
+        gaps = _since_armed([p.at for p in data if found[0].at <= p.at < found[1].at], found[1].at, trip_s, near)
+    if not gaps or probes:
+        return Copies(frames, schedule_of(gaps) if gaps else Schedule(0.0, "", 0, ()), probes)
     # A first copy that was lost is later than its company; one that came alone, than a round trip after our request.
     asked = next((p.at for p in packets if p.way == "out" and p.segment.length > 0), found[0].at)
     due_s = data[0].at if len(flight.pieces) > 1 else asked + (flight.rtt_s or 0.0)
     schedule, sure = whole(schedule_of(gaps), found[0].at - due_s)
     alone = len(flight.pieces) == 1 and schedule.missed > schedule_of(gaps).missed
     return Copies(frames, schedule, sure and not alone)
+
+
+def _since_armed(sent_s: Sequence[float], again_s: float, trip_s: float, near: bool) -> list[float]:
+    """Return how long (s) the timer ran, beside tail loss probes; nothing where one may be the repeat, or is missing.
+
+    A probe of several segments re-arms the timer, and only a capture at the server surely has it. One of a single
+    segment comes after two round trips and the minimum (0.2 s), or with the timer if that is shorter.
+
+    sent_s, again_s   when the server sent data from the first byte on, and when that byte came again
+    """
+    if len(sent_s) == 1:
+        ran_s, certain = again_s - sent_s[0], again_s - sent_s[0] <= PROBE_FROM * (2 * trip_s + TIMER_MIN_S)
+    else:
+        probed = sent_s[-1] - sent_s[-2] >= PROBE_FROM * 2 * trip_s
+        ran_s, certain = again_s - sent_s[-1 if probed else 0], near
+    # No timer is shorter than three round trips (RFC 6298 2.2).
+    return [ran_s] if certain and ran_s >= 3 * trip_s > 0 else []
 
 
 def _first_bytes(data: Sequence[Packet], apart_s: float) -> list[Packet]:

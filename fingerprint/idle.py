@@ -8,6 +8,8 @@ Stop when  the second answer's first window is there.
 Reads as   "on" if it is clearly smaller than the largest round before. "off" if it is about as large, and larger than a
            window that restarts could be after that silence: halved for each timeout that surely passed, from the
            largest that it could have grown to.
+           In a capture: "on" by an exact window after an idle second, "off" by any window, of connections in which the
+           server repeated nothing (`passive/readings.py`).
 Fails as   no-synack, refused, reset, closed (the server keeps no connection open), no-data, unclear:no-growth (the page
            is too short for the window to grow, or to differ from a larger one halved), unclear:retransmitted (a
            timeout shrank it), unclear:alone (no two runs agree).
@@ -29,6 +31,7 @@ from configtron.model.nouns import SYN, Observation, Packet, Trace, Value
 
 PROBES = ("idle",)
 KNOBS = ("slow_start_after_idle",)
+METHOD = "first window after a silence, beside the largest before"
 # The window must have doubled before the silence, or nothing is seen to shrink.
 GROWTH = 2.0
 # A kept window shows at least this share of the largest round (a lost tail hides some), a restarted one at most that:
@@ -45,6 +48,8 @@ UNUSED_MOST = 3
 # (Karn); its timeout is then anyone's guess, at least (RFC 6298 5.7) 3 s, and surely less than the silence. The
 # shortest SYN-ACK timer is 0.2 s, a wheel's eighth less.
 SURE_TRIP_S = 0.17
+# So long a silence of a captured connection surely spans a timeout (the longest first one that is in use).
+LONGEST_S = 3.0
 # No timeout is longer than the round trip and its variation, but for a minimum of 1 s (RFC 6298 2.4).
 MINIMUM_S = 1.0
 
@@ -98,15 +103,25 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     largest, first = max(rounds.before), min(max(rounds.sent[0], rounds.before[0]), USUAL)
     halved = _halved(trace.packets, opening, rounds, trip_s)
     details["restarted_at_most"] = halved
-    method = "first window after a silence, beside the largest before"
-    if largest >= GROWTH * rounds.before[0] and rounds.after > halved and rounds.after >= KEPT * largest:
-        return (yes(knob, "off", trace, "", method, "C", tuple(rounds.frames), details),)
+    value = kept((rounds.before[0], largest), rounds.after, halved)
+    if value == "off":
+        return (yes(knob, value, trace, "", METHOD, "C", tuple(rounds.frames), details),)
     if rounds.again or any(answer_s > late_s for answer_s in rounds.answers) or rounds.after < LEAST * first:
         return (no(knob, "unclear:retransmitted", trace, details=details),)
-    windows = rounds.full and not _unasked(opening, rounds)
-    if largest >= GROWTH * rounds.before[0] and rounds.after <= RESTARTED * largest and windows:
-        return (yes(knob, "on", trace, "", method, "C", tuple(rounds.frames), details),)
+    if value == "on" and rounds.full and not _unasked(opening, rounds):
+        return (yes(knob, value, trace, "", METHOD, "C", tuple(rounds.frames), details),)
     return (no(knob, "unclear:no-growth", trace, details=details),)
+
+
+def kept(before: tuple[int, int], after: int, restarted: float) -> str:
+    """Return what windows (segments) around a silence show: "on", "off", or "" if neither.
+
+    before     the first and the largest before it
+    restarted  the largest that a restart could leave
+    """
+    if before[1] < GROWTH * before[0]:
+        return ""
+    return "off" if after > restarted and after >= KEPT * before[1] else "on" if after <= RESTARTED * before[1] else ""
 
 
 def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:

@@ -25,6 +25,8 @@ BURST_GAP_FACTOR = 4.0
 # A packet that the network delivers twice comes again this soon, or within this share of a round trip (a copy takes the
 # same path, and may be overtaken): sooner than any server can know that something is missing.
 DOUBLED_S, DOUBLED_RTTS = 0.005, 0.5
+# Where a SYN is answered this soon, the capture stands at the server: nothing that it sent is missing.
+NEAR_S = 0.002
 # Two samples of a round trip within this share of each other are of the same path.
 AGREE_SHARE = 0.1
 

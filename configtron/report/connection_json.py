@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK, Column
 from configtron.fingerprint.passive.connection_report import (
@@ -70,20 +70,8 @@ def form(connection: ConnectionReport, files: list[str]) -> dict[str, Json]:
     )
 
 
-def write_jsonl(batches: Iterable[ConnectionReports], files: list[str], out: TextIO) -> int:
-    """Write one line for each connection. Return how many lines.
-
-    files: the captures' names, by the number that a report has.
-    """
-    count = 0
-    for reports in batches:
-        out.writelines(f"{line}\n" for line in json_rows(reports, files))
-        count += len(reports)
-    return count
-
-
 def json_rows(reports: ConnectionReports, files: list[str]) -> Iterator[str]:
-    """Yield the line of each connection."""
+    """Yield the line of each connection. files: the captures' names, by the number that a report has."""
     for rows, texts in texts_by_kind(reports, reports.template, _names_and_verdicts):
         yield from _objects(_members(reports, rows, files, texts), len(texts))
 

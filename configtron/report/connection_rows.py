@@ -14,7 +14,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
-from typing import TextIO, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -60,22 +60,8 @@ def columns() -> list[str]:
     return [*times, *ends, *numbers, *sides, "largest_window", *HELLO_COLUMNS, *verdicts]
 
 
-def write_csv(batches: Iterable[ConnectionReports], files: list[str], out: TextIO, *, header: bool = True) -> int:
-    """Write one row for each connection, below a header line. Return how many rows.
-
-    files: the captures' names, by the number that a report has.
-    """
-    if header:
-        out.write(",".join(columns()) + "\n")
-    count = 0
-    for reports in batches:
-        out.writelines(f"{row}\n" for row in csv_rows(reports, files))
-        count += len(reports)
-    return count
-
-
 def csv_rows(reports: ConnectionReports, files: list[str]) -> Iterator[str]:
-    """Yield the row of each connection."""
+    """Yield the row of each connection, as `columns`. files: the captures' names, by the number that a report has."""
     for rows, texts in texts_by_kind(reports, reports.read, _tls_and_verdict_text):
         yield from joined(",", (*_cells(reports, rows, files), texts), len(texts))
 

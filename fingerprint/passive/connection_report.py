@@ -11,6 +11,7 @@ Reads as   grades C, L and N, as of any single trial. Nothing exact of a capture
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -132,7 +133,7 @@ class ConnectionReports:
         connection = int(self._batch.over[row])
         return self._reading.frames(connection), *self._reading.flight(connection)
 
-    @property
+    @cached_property
     def windows(self) -> list[Sequence[LaterFlight]]:
         """Return the later flights of each, in order."""
         return [self._reading.later(place) for place in self._batch.over.tolist()]

@@ -13,6 +13,7 @@ Differs    from reading our own probes: see `traces.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -21,6 +22,8 @@ import numpy as np
 
 from configtron.fingerprint import INFERENCES, http_version, negotiated_options, read, syn_cookies, synack_rto
 from configtron.fingerprint.head import head_fields
+from configtron.fingerprint.idle import LONGEST_S, USUAL, kept
+from configtron.fingerprint.idle import METHOD as OVER_IDLE
 from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK, Column, Endpoint
 from configtron.fingerprint.passive.connections import edges
 from configtron.fingerprint.passive.first_flight import PROOFS, PROVEN
@@ -28,6 +31,7 @@ from configtron.fingerprint.passive.gathering import Batch
 from configtron.fingerprint.passive.later_flights import FLIGHTS_MOST, LaterFlight
 from configtron.fingerprint.passive.likeness import likeness
 from configtron.fingerprint.passive.openings import PLACES, UNIQUE, equal_openings, group_numbers
+from configtron.fingerprint.passive.retransmissions import KINDS
 from configtron.fingerprint.passive.tls import Hello, hello
 from configtron.fingerprint.passive.traces import (
     OPENING_MOST,
@@ -41,7 +45,7 @@ from configtron.fingerprint.passive.traces import (
 )
 from configtron.fingerprint.verdict import no, yes
 from configtron.fingerprint.window_proofs import IDLE_MIN_S, IDLE_RTTS
-from configtron.model.nouns import OPT_TIMESTAMPS, Observation, Target, Trace, Value
+from configtron.model.nouns import ECE, OPT_TIMESTAMPS, SYN, Observation, Target, Trace, Value
 
 METHOD = "first flight by timestamps", "first flight by time"
 # Where an inference finds nothing because no probe asked for it, an absent row is clearer than a reason.
@@ -88,6 +92,8 @@ class ConnectionReading:
         # The probes whose traces a wanted inference reads; and those that it reads without bytes of the streams.
         read, silent = _probes_read(wanted), _probes_read(None if wanted is None else wanted - SPOKEN)
         self._has_inference = np.where(like.speaks, np.isin(like.probe, [*read]), np.isin(like.probe, [*silent]))
+        columns = batch.summary.columns
+        self._has_inference |= ("rto" in silent) & (columns["synacks"] > 1) & (columns["syns"] == 1)
         self._reads_flight = (like.probe == "rwin") & (wanted is None or bool(wanted & WINDOWS))
         self._flight_frames, self._flight_edges = _flight_frames(batch)
         self._same_segments = self._group_unanswered()
@@ -146,6 +152,7 @@ class ConnectionReading:
     def _alone(self) -> Column:
         """Whether the inferences of each connection must run."""
         alone: Column = self._like.speaks | (self._has_inference & (self._same_segments == UNIQUE))
+        alone[[*self._batch.summary.later]] = True
         return alone
 
     def template(
@@ -189,7 +196,8 @@ class ConnectionReading:
         found = [*self._inferences(connection, trace, streams, secret), *self._first_flight(connection, trace)]
         if hellos[0] is not None and hellos[1] is not None:
             found += self._at_request(connection, trace)
-        return tuple(found), hellos
+        found += self._over_idle(connection, trace)
+        return tuple(one for one in found if self._wanted is None or one.knob in self._wanted), hellos
 
     def later(self, connection: int) -> Sequence[LaterFlight]:
         """Return the later flights of a connection; none where they are not exact."""
@@ -256,18 +264,17 @@ class ConnectionReading:
         begin, end = (int(edge[connection]) for edge in self._flight_edges)
         flight = [column[connection].item() for column in self._batch.summary.flights]
         for observation in windows(trace, flight, tuple(self._flight_frames[begin:end].tolist())):
-            if self._wanted is None or observation.knob in self._wanted:
-                yield _without_inexact(observation, self._inexact(connection))
+            yield _without_inexact(observation, self._inexact(connection))
 
     def _at_request(self, connection: int, trace: Trace) -> Iterator[Observation]:
         """Yield the window at the first request inside TLS whose answer is longer than a segment.
 
         A flight that opens with a ServerHello answers no request, but a second ClientHello.
         """
-        kept, knob = self._batch.heads.kept, "cwnd_at_request"
-        heads = ((one, kept.get(one.frames[0])) for one in self.later(connection))
+        knob, known = "cwnd_at_request", self._batch.heads.kept
+        heads = ((one, known.get(one.frames[0])) for one in self.later(connection))
         asked = (one for one, head in heads if head is None or not hello(head.payload))
-        if (one := next(asked, None)) is None or not (self._wanted is None or knob in self._wanted):
+        if (one := next(asked, None)) is None:
             return
         rtt_ns = max(int(self._batch.summary.columns["rtt"][connection]), 0)
         was_idle = one.silent_ns > rtt_ns + max(IDLE_MIN_S * 1e9, IDLE_RTTS * rtt_ns)
@@ -277,6 +284,35 @@ class ConnectionReading:
         details |= {"proof": doubt} if doubt and one.proof == PROVEN else {}
         frames = tuple(frame & FRAME_MASK for frame in one.frames)
         yield yes(knob, one.segments, trace, "segments", method, grade, frames, details)
+
+    def _over_idle(self, connection: int, trace: Trace) -> Iterator[Observation]:
+        """Yield whether the window restarted in an idle time; nothing if the server repeated data, or heard of a mark.
+
+        Without these a window only grows, and by no more segments than were sent; a flight is a lower bound of it.
+        """
+        later, columns, found = self.later(connection), self._batch.summary.columns, self._batch.found
+        marks = found.rows.flags[int(found.begin[connection]) : int(found.end[connection])] & (ECE | SYN)
+        if any(columns[f"server_{kind}"][connection] for kind in KINDS) or (marks == ECE).any():
+            return
+        initial = int(self._batch.summary.flights.segments[connection])
+        sent, timeout_ns = (
+            int(columns["server_bytes"][connection]),
+            max(LONGEST_S * 1e9, 6 * columns["rtt"][connection]),
+        )
+        since = 0
+        for at in (n for n, one in enumerate(later) if n and one.why == "idle"):
+            one, before = later[at], [each.segments for each in later[since:at]]
+            # The window was never smaller than the initial one, so an exact one is no smaller than that.
+            exact = next((each.segments for each in later[:at] if each.grade == "C"), 0)
+            times = int(one.silent_ns // timeout_ns)
+            most = max(exact, USUAL, exact + sent // one.flight[1] >> times) if exact and times else math.inf
+            value = kept((initial, max(before)), one.segments, most)
+            if value == "off" or value == "on" and one.grade == "C":
+                details: dict[str, Value] = {"before": tuple(before), "after": one.segments}
+                frames = tuple(frame & FRAME_MASK for frame in one.frames)
+                yield yes("slow_start_after_idle", value, trace, "", OVER_IDLE, "C", frames, details)
+                return
+            since = at
 
     def _inexact(self, connection: int) -> str:
         """Return the reason why counts and times of this connection are not exact; "" if they are."""

@@ -20,6 +20,8 @@ from configtron.fingerprint.head import final, head_fields, head_status, status_
 from configtron.fingerprint.passive.columns import DF, STAMPED, Column, Endpoint
 from configtron.fingerprint.passive.gathering import SPOKEN_MOST, Batch
 from configtron.fingerprint.passive.tls import hello
+from configtron.fingerprint.schedule import schedule_of
+from configtron.fingerprint.stream import NEAR_S, handshake_of
 from configtron.model.nouns import (
     ACK,
     OPT_NOP,
@@ -85,7 +87,7 @@ def packets_of(
     part = slice(begin, min(int(found.end[connection]), begin + most))
     rows = [column[part].tolist() for column in found.rows]
     (at, frame, pair, _, _, _, flags, window, length, tsval, tsecr, _, _, ttl, tos, ident, bits, _) = rows
-    version = 4 if len(batch.ends[pair[0]][0].address) == 4 else 6
+    version = batch.ends.version(pair[0])
     theirs = "server" if observer == "client" else "client"
     started, kept = at[0], batch.heads.kept
     packets = []
@@ -115,7 +117,7 @@ def traces_of(trace: Trace, packets: tuple[Packet, ...], streams: dict[str, byte
     messages."""
     params = _asked(packets) if trace.probe == "icw" else ()
     whole = Trace(trace.id, trace.target, trace.vantage, trace.probe, params, trace.started_at, packets)
-    return [whole, *_spoken(whole, streams, secret)]
+    return [whole, *_half_open(whole), *_spoken(whole, streams, secret)]
 
 
 def target_of(server: Endpoint) -> Target:
@@ -134,8 +136,7 @@ def ends_of(batch: Batch, connections: Column) -> list[tuple[Endpoint, Endpoint]
     """Return client and server of each of these connections."""
     found = batch.found
     pairs, clients = found.rows.pair[found.begin[connections]].tolist(), found.client[connections].tolist()
-    lower_first = [batch.ends[pair] for pair in pairs]
-    return [(ends[1], ends[0]) if client else ends for ends, client in zip(lower_first, clients, strict=True)]
+    return [ends[::-1] if client else ends for ends, client in zip(batch.ends.of(pairs), clients, strict=True)]
 
 
 def spoken(batch: Batch, connection: int) -> dict[str, bytes]:
@@ -153,6 +154,22 @@ def spoken(batch: Batch, connection: int) -> dict[str, bytes]:
         if at <= len(streams[side]):
             streams[side] = streams[side][:at] + head.payload if at >= 0 else streams[side]
     return streams
+
+
+def _half_open(trace: Trace) -> list[Trace]:
+    """Return SYN and SYN-ACKs of a handshake that ended late, as `rto` would have recorded them.
+
+    A copy that was lost before the capture would lengthen the timer: it stands at the server, or the waits double.
+    """
+    opening = handshake_of(trace.packets)
+    repeats = opening.repeats(trace.packets)
+    if trace.probe == "rto" or not repeats or opening.rtt_s is None:
+        return []
+    schedule = schedule_of([gap_s for _, gap_s in repeats])
+    if opening.rtt_s > NEAR_S and (schedule.kind != "exponential" or schedule.missed):
+        return []
+    packets = tuple(p for p in trace.packets if p.segment.flags & SYN)
+    return [Trace(trace.id, trace.target, trace.vantage, "rto", (), trace.started_at, packets)]
 
 
 def _spoken(trace: Trace, streams: dict[str, bytes], secret: Sequence[DecryptedMessage]) -> list[Trace]:

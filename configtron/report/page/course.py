@@ -49,7 +49,8 @@ EVENTS = {
     REORDERED: ("overtaken segment", "e-gap"), "opening": ("SYN or SYN-ACK again", "e-timer"),
     "closed": ("window closed", "e-window"), "reset": ("reset", "e-other"),
 }  # fmt: skip
-Marks, Paths = Sequence[tuple[float, str]], Sequence[tuple[str, str]]
+Marks = Sequence[tuple[float, str]]
+Paths = Sequence[tuple[str, str]]
 
 
 def drawn(found: Connections, side: int, scale: int, numbers: Mapping[str, float | None]) -> Element | None:
@@ -112,6 +113,13 @@ def drawn(found: Connections, side: int, scale: int, numbers: Mapping[str, float
         y = _y((high - low) / tall, TRIPS)
         made.panel("round trips [ms], logarithmic", TRIPS, marks, [("trip", _bars(made.x[timed], y, y))])
     return made.svg("; ".join(words) + ".")
+
+
+def opening(found: Connections, span_s: float) -> Connections:
+    """Return the segments of one connection within its first so many seconds."""
+    end = int(np.searchsorted(found.rows.at, found.rows.at[0] + span_s * 1e9))
+    some = {name: getattr(found, name)[:end] for name in ("of", "server", "seq", "ack")}
+    return found._replace(rows=found.rows.take(np.arange(end)), end=np.array([end]), **some)
 
 
 def lasting(seconds: float) -> str:
