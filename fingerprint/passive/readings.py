@@ -23,7 +23,6 @@ from configtron.fingerprint.head import head_fields
 from configtron.fingerprint.idle import LONGEST_S, USUAL, kept
 from configtron.fingerprint.idle import METHOD as OVER_IDLE
 from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK, Column, Endpoint
-from configtron.fingerprint.passive.connections import edges
 from configtron.fingerprint.passive.first_flight import PROOFS, PROVEN
 from configtron.fingerprint.passive.gathering import Batch
 from configtron.fingerprint.passive.later_flights import FLIGHTS_MOST, LaterFlight
@@ -92,7 +91,6 @@ class ConnectionReading:
         columns = batch.summary.columns
         self._has_inference |= ("rto" in silent) & (columns["synacks"] > 1) & (columns["syns"] == 1)
         self._reads_flight = (like.probe == "rwin") & (wanted is None or bool(wanted & WINDOWS))
-        self._flight_frames, self._flight_edges = _flight_frames(batch)
         self._same_segments = self._group_unanswered()
         # The observations of unanswered connections, by the number of `_same_segments`.
         self._unanswered: dict[int, tuple[Observation, ...]] = {}
@@ -220,9 +218,10 @@ class ConnectionReading:
         """Yield the windows that the first flight shows; nothing where ACKs were withheld."""
         if not self._reads_flight[connection]:
             return
-        begin, end = (int(edge[connection]) for edge in self._flight_edges)
-        flight = [column[connection].item() for column in self._batch.summary.flights]
-        for observation in windows(trace, flight, tuple(self._flight_frames[begin:end].tolist())):
+        flight, found = [column[connection].item() for column in self._batch.summary.flights], self._batch.found
+        part = slice(flight[5], flight[6] + 1)
+        frames = found.rows.frame[part][found.server[part] & (found.rows.length[part] > 0)] & FRAME_MASK
+        for observation in windows(trace, flight, tuple(frames.tolist())):
             yield _without_inexact(observation, self._inexact(connection))
 
     def _at_request(self, connection: int, trace: Trace) -> Iterator[Observation]:
@@ -238,7 +237,7 @@ class ConnectionReading:
         rtt_ns = max(int(self._batch.summary.columns["rtt"][connection]), 0)
         was_idle = one.silent_ns > rtt_ns + max(IDLE_MIN_S * 1e9, IDLE_RTTS * rtt_ns)
         doubt = "after-idle" if was_idle else "after-loss" if one.again else ""
-        details, method = _flight_details((one.segments, *one.flight))
+        details, method = _flight_details(one.flight)
         grade = "C" if one.proof == PROVEN and not doubt else "L"
         details |= {"proof": doubt} if doubt and one.proof == PROVEN else {}
         frames = tuple(frame & FRAME_MASK for frame in one.frames)
@@ -264,7 +263,7 @@ class ConnectionReading:
             # The window was never smaller than the initial one, so an exact one is no smaller than that.
             exact = next((each.segments for each in later[:at] if each.grade == "C"), 0)
             times = int(one.silent_ns // timeout_ns)
-            most = max(exact, USUAL, exact + sent // one.flight[1] >> times) if exact and times else math.inf
+            most = max(exact, USUAL, exact + sent // one.flight[2] >> times) if exact and times else math.inf
             value = kept((initial, max(before)), one.segments, most)
             if value == "off" or value == "on" and one.grade == "C":
                 details: dict[str, Value] = {"before": tuple(before), "after": one.segments}
@@ -310,15 +309,6 @@ def group_numbers(*columns: Column) -> Column:
         # Two different rows have the same hash.
         numbers = np.unique(rows, axis=1, return_inverse=True)[1].reshape(-1)
     return numbers
-
-
-def _flight_frames(batch: Batch) -> tuple[Column, tuple[Column, Column]]:
-    """Return the frame numbers of all first flights, and where those of each connection begin and end in them."""
-    found, flights = batch.found, batch.summary.flights
-    row = np.arange(found.rows.size)
-    within = (row >= flights.first[found.of]) & (row <= flights.last[found.of])
-    index = np.flatnonzero(within & found.server & (found.rows.length > 0))
-    return found.rows.frame[index] & FRAME_MASK, edges(found.of[index], found.total)
 
 
 def replaced(one: Observation, trace_id: str, evidence: tuple[int, ...]) -> Observation:
