@@ -167,8 +167,19 @@ def _capture(folder: Path, kind: str, packets: int) -> bool:
         rows["tshark -T fields"] = by_command(TSHARK, path, small, count, runs)
     if shutil.which("tcptrace"):
         rows["tcptrace -lrW"] = by_command(TCPTRACE, path, small, count, runs)
+    print(f"  CPU s with their start: {whole(str(path))}", flush=True)
     path.unlink()
     return _print(kind, rows)
+
+
+def whole(path: str) -> str:
+    """Return what each command takes once, as users run it; the second without the native reader."""
+    ours = [sys.executable, "-m", "configtron", "-q", "fingerprint", "pcap", "-o", "/dev/null", "-f"]
+    words = {form: [*ours, form] for form in ("csv", "jsonl", "table")} | {"servers": [*ours, "csv", "--servers"]}
+    words |= {"csv by Python": ["env", "CONFIGTRON_NATIVE=0", *ours, "csv"], "capinfos": ["capinfos"]}
+    words |= {"tshark": TSHARK, "tcptrace": TCPTRACE, "argus": ["argus", "-w", "/dev/null", "-r"]}
+    there = {name: one for name, one in words.items() if shutil.which(one[0])}
+    return ", ".join(f"{name} {child([*one, path])[1]:.2f}" for name, one in there.items())
 
 
 def _print(kind: str, rows: dict[str, Measured]) -> bool:

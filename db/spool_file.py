@@ -9,7 +9,7 @@ new rows, counted too, and loses none that were taken.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -98,20 +98,26 @@ class SpoolFile:
             return self._refuse(batch.number)
         with self._reading():
             oldest = self._to_drop(len(batch.data))
-        gone = sum(number for _, number, _ in oldest)
+        return self._exchange(oldest, batch) or self._refuse(batch.number)
+
+    def _exchange(self, gone: Sequence[tuple[int, int, int]], new: SpooledBatch | None = None) -> bool:
+        """Delete batches, whose rows count as dropped, and add one; False: the disk is full, and all is as it was.
+        gone: their ids, rows and bytes. Errors: `BadInput`."""
+        rows = sum(number for _, number, _ in gone)
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.executemany("DELETE FROM batch WHERE id = ?", ((each,) for each, _, _ in oldest))
-            self._connection.execute("INSERT INTO batch (boot, first, number, data) VALUES (?, ?, ?, ?)", batch)
-            if oldest:
-                self._put_fact("dropped", str(self.dropped + gone))
+            self._connection.executemany("DELETE FROM batch WHERE id = ?", ((each,) for each, _, _ in gone))
+            if new is not None:
+                self._connection.execute("INSERT INTO batch (boot, first, number, data) VALUES (?, ?, ?, ?)", new)
+            if gone:
+                self._put_fact("dropped", str(self.dropped + rows))
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             self._undo(error)
-            return self._refuse(batch.number)
-        self.dropped += gone
-        self.waiting += batch.number - gone
-        self._bytes += len(batch.data) - sum(size for _, _, size in oldest)
+            return False
+        self.dropped += rows
+        self.waiting += (new.number if new else 0) - rows
+        self._bytes += (len(new.data) if new else 0) - sum(size for _, _, size in gone)
         return True
 
     def _refuse(self, number: int) -> bool:
@@ -168,20 +174,8 @@ class SpoolFile:
         with self._reading():
             found = [(row[0], SpooledBatch(*row[1:])) for row in self._connection.execute(
                 f"SELECT id, boot, first, number, data FROM batch {where}", (boot, through))]  # fmt: skip
-        bad = [(number, one) for number, one in found if is_damaged(one)]
-        gone = sum(one.number for _, one in bad)
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.executemany("DELETE FROM batch WHERE id = ?", ((number,) for number, _ in bad))
-            self._put_fact("dropped", str(self.dropped + gone))
-            self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._undo(error)
-            return 0
-        self.dropped += gone
-        self.waiting -= gone
-        self._bytes -= sum(len(one.data) for _, one in bad)
-        return gone
+        bad = [(number, one.number, len(one.data)) for number, one in found if is_damaged(one)]
+        return sum(number for _, number, _ in bad) if self._exchange(bad) else 0
 
     def _forget_again(self) -> None:
         while self._forgotten:

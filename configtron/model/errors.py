@@ -63,6 +63,17 @@ def cannot_write(path: object, error: OSError, remedy: str = "") -> ConfigtronEr
 
 
 @contextmanager
+def path_errors(path: object) -> Iterator[None]:
+    """Turn the system's errors with one file into `no_permission` and `cannot_write`."""
+    try:
+        yield
+    except PermissionError as error:
+        raise no_permission(path, error) from error
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+@contextmanager
 def file_errors() -> Iterator[None]:
     """Turn an `OSError` that names a file into a `ConfigtronError` of one line and of its code (`code_of`); a broken
     pipe passes."""

@@ -185,13 +185,18 @@ def target_record(
     """
     results = {result.trace_id: result for result in evidence}
     started = min((result.started_at for result in results.values()), default=0)
+    asked = target_form(target)
     form: dict[str, Json] = {
         "schema": SCHEMA,
-        "target": target_form(target),
+        "target": asked,
         "vantage": {"name": vantage.name, "region": vantage.region},
-        "started_at": round(started / 1e9, DECIMALS),
         "observations": {o.knob: _verdict_form(o, results) for o in observations},
     }
+    if started:
+        form["started_at"] = round(started / 1e9, DECIMALS)
+    else:
+        # What a capture shows was never asked for.
+        del asked["path"]
     return canonical(form)
 
 

@@ -3,15 +3,16 @@
 
 Method     Each member of the objects is formatted for many connections at a time. Its text begins with a comma, and is
            "" for a connection without the member. Adjacent members that are the same for all connections are joined
-           once. Observations and names of TLS are formatted once for all connections that have equal ones
-           (`ConnectionReports.alike`).
+           once. Observations and names of TLS are formatted once for all connections of a kind; their frames are
+           then filled in (`ConnectionReports.template`).
 Differs    from `form`, which returns the object of one connection, in speed only. The text is its canonical JSON.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK, Column
 from configtron.fingerprint.passive.connection_report import (
@@ -23,7 +24,7 @@ from configtron.fingerprint.passive.connection_report import (
 )
 from configtron.fingerprint.passive.later_flights import LaterFlight
 from configtron.fingerprint.passive.limits import Limit, limits_of
-from configtron.fingerprint.passive.readings import CLOCKS, Hellos
+from configtron.fingerprint.passive.readings import BYTES, CLOCKS, FLIGHT, Hellos
 from configtron.fingerprint.passive.summary import SIDE, SIDES
 from configtron.model.nouns import Observation
 from configtron.model.records import Json, canonical, observation_form
@@ -32,6 +33,8 @@ from configtron.report.connection_rows import NOT_SHOWN, Cells, joined, one_if_s
 SCHEMA = "configtron.connection/1"
 HANDSHAKE_NUMBERS = ("rtt", "rtt_server", "rtt_client", "syns", "synacks")
 HANDSHAKE_FLAGS = ("sack", "stamps")
+# Marks of a template, in JSON: no frame is negative, nor are a flight's bytes.
+MARKS = re.compile(rf'"evidence":\[(-[-,\d]+)\]|"bytes":{BYTES}\b')
 
 
 def form(connection: ConnectionReport, files: list[str]) -> dict[str, Json]:
@@ -67,21 +70,9 @@ def form(connection: ConnectionReport, files: list[str]) -> dict[str, Json]:
     )
 
 
-def write_jsonl(batches: Iterable[ConnectionReports], files: list[str], out: TextIO) -> int:
-    """Write one line for each connection. Return how many lines.
-
-    files: the captures' names, by the number that a report has.
-    """
-    count = 0
-    for reports in batches:
-        out.writelines(f"{line}\n" for line in json_rows(reports, files))
-        count += len(reports)
-    return count
-
-
 def json_rows(reports: ConnectionReports, files: list[str]) -> Iterator[str]:
-    """Yield the line of each connection."""
-    for rows, texts in texts_by_kind(reports, reports.alike, _names_and_verdicts):
+    """Yield the line of each connection. files: the captures' names, by the number that a report has."""
+    for rows, texts in texts_by_kind(reports, reports.template, _names_and_verdicts):
         yield from _objects(_members(reports, rows, files, texts), len(texts))
 
 
@@ -136,11 +127,10 @@ def _readings(observations: Sequence[Observation]) -> Json:
 
 
 def _windows(windows: Sequence[LaterFlight]) -> Json:
-    found: list[Json] = [
-        {"at": round(one.at_ns / 1e9, 9), "frame": one.frames[0] & FRAME_MASK, "segments": one.segments,
-         "grade": one.grade, "proof": one.proof, "why": one.why}
-        for one in windows
-    ]  # fmt: skip
+    found: list[Json] = []
+    for one in windows:
+        more: dict[str, Json] = {name: getattr(one, name) for name in ("segments", "grade", "proof", "why")}
+        found.append({"at": round(one.at_ns / 1e9, 9), "frame": one.frames[0] & FRAME_MASK, **more})
     return found or None
 
 
@@ -152,8 +142,28 @@ def _without_none(form: dict[str, Json]) -> dict[str, Json]:
 
 
 def _names_and_verdicts(observations: Sequence[Observation], hellos: Hellos) -> tuple[str, str]:
-    """Return the members of observations and of TLS as texts."""
-    return _member("observations", _readings(observations)), _member("tls", _tls(hellos))
+    """Return the members of observations and of TLS as texts, the first with `MARKS` as conversions of `%`."""
+    text = _member("observations", _readings(observations))
+    if MARKS.search(text):
+        text = MARKS.sub(_conversion, text.replace("%", "%%"))
+    return text, _member("tls", _tls(hellos))
+
+
+def _conversion(mark: re.Match[str]) -> str:
+    if mark[1] is None:
+        return '"bytes":%(bytes)s'
+    return f'"evidence":[{",".join(f"%({number})s" for number in mark[1].split(","))}]'
+
+
+def _filled(reports: ConnectionReports, rows: slice, texts: Iterable[str]) -> Iterator[str]:
+    """Yield texts of observations with the frames of each connection."""
+    for row, text in enumerate(texts, rows.start):
+        if "%(" not in text:
+            yield text
+            continue
+        frames, flight, size = reports.marks(row)
+        marks = {str(-1 - place): frame for place, frame in enumerate(frames)}
+        yield text % {**marks, str(FLIGHT): ",".join(map(str, flight)), "bytes": size}
 
 
 def _members(
@@ -177,7 +187,7 @@ def _members(
     yield _member("incomplete", reports.incomplete or None)
     yield [_member("limits", _limits(shares)) for shares in limits_of(numbers)]
     yield _by_value("merged", reports.merged[rows].tolist(), _true_or_none)
-    yield [observations for observations, _ in texts]
+    yield list(_filled(reports, rows, (observations for observations, _ in texts)))
     yield _by_value("options_cut", numbers_of("options_cut", numbers["options_cut"]), _true_or_none)
     yield _by_value("out_of_order", numbers["out_of_order"].tolist(), lambda count: count or None)
     yield _by_value("packets", numbers_of("packets", numbers["packets"]), json_number)

@@ -14,13 +14,12 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
-from typing import TextIO, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column
 from configtron.fingerprint.passive.connection_report import IN_SECONDS, ConnectionReports, none_if_nan, numbers_of
-from configtron.fingerprint.passive.later_flights import LaterFlight
 from configtron.fingerprint.passive.limits import LIMITS
 from configtron.fingerprint.passive.readings import Hellos
 from configtron.fingerprint.passive.summary import CONNECTION, SIDE, SIDES
@@ -60,23 +59,9 @@ def columns() -> list[str]:
     return [*times, *ends, *numbers, *sides, "largest_window", *HELLO_COLUMNS, *verdicts]
 
 
-def write_csv(batches: Iterable[ConnectionReports], files: list[str], out: TextIO, *, header: bool = True) -> int:
-    """Write one row for each connection, below a header line. Return how many rows.
-
-    files: the captures' names, by the number that a report has.
-    """
-    if header:
-        out.write(",".join(columns()) + "\n")
-    count = 0
-    for reports in batches:
-        out.writelines(f"{row}\n" for row in csv_rows(reports, files))
-        count += len(reports)
-    return count
-
-
 def csv_rows(reports: ConnectionReports, files: list[str]) -> Iterator[str]:
-    """Yield the row of each connection."""
-    for rows, texts in texts_by_kind(reports, reports.kinds, _tls_and_verdict_text):
+    """Yield the row of each connection, as `columns`. files: the captures' names, by the number that a report has."""
+    for rows, texts in texts_by_kind(reports, reports.read, _tls_and_verdict_text):
         yield from joined(",", (*_cells(reports, rows, files), texts), len(texts))
 
 
@@ -86,7 +71,7 @@ def cells_of(reports: ConnectionReports, files: list[str], name: str) -> Sequenc
     if place < 0:
         cells = list(_cells(reports, slice(None), files))[place]
         return [cells] * len(reports) if isinstance(cells, str) else cells
-    found = texts_by_kind(reports, reports.kinds, lambda seen, hellos: [*tls_names(*hellos), *_verdicts(seen)][place])
+    found = texts_by_kind(reports, reports.read, lambda seen, hellos: [*tls_names(*hellos), *_verdicts(seen)][place])
     return [text for _, texts in found for text in texts]
 
 
@@ -135,30 +120,27 @@ def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterato
         )
         yield _rounded_cells(reports.goodput_kbps[side][rows], 3)
         yield _rounded_cells(reports.loss[side][rows], 6)
-    yield one_if_same([_largest(windows) for windows in reports.windows[rows]])
-
-
-def _largest(windows: Sequence[LaterFlight]) -> str:
-    """Return the largest window that later flights show, as verdicts are written."""
-    segments, grade = max(((one.segments, one.grade) for one in windows), default=(0, ""))
-    return f">= {segments}" if grade == "L" else f"{segments or ''}"
+    largest = (max(((w.segments, w.grade) for w in each), default=("", "")) for each in reports.windows[rows])
+    yield one_if_same([f">= {segments}" if grade == "L" else f"{segments}" for segments, grade in largest])
 
 
 def texts_by_kind(
-    reports: ConnectionReports, kinds: Column, text: Callable[[Sequence[Observation], Hellos], T]
+    reports: ConnectionReports,
+    read: Callable[[int], tuple[Sequence[Observation], Hellos]],
+    text: Callable[[Sequence[Observation], Hellos], T],
 ) -> Iterator[tuple[slice, list[T]]]:
     """Yield some rows at a time, and of each what its observations and hellos are formatted as, once for each kind.
 
-    kinds: a number for each connection, the same for those that have the same texts; text: formats them. If a
-    connection cannot be read, yield those before it, then raise.
+    read: those of the connection in a row; text: formats them. If a connection cannot be read, yield those before it,
+    then raise.
     """
-    numbers, of_kind = kinds.tolist(), dict[int, T]()
+    numbers, of_kind = reports.kinds.tolist(), dict[int, T]()
     for begin in range(0, len(reports), ROWS_AT_ONCE):
         found: list[T] = []
         try:
             for row, kind in enumerate(numbers[begin : begin + ROWS_AT_ONCE], begin):
                 if kind not in of_kind:
-                    of_kind[kind] = text(*reports.read(row))
+                    of_kind[kind] = text(*read(row))
                 found.append(of_kind[kind])
         except BaseException:
             if found:

@@ -55,7 +55,7 @@ def write_table(
         sums["connections"] += len(reports)
         keys = zip(choice.keys(reports, files), range(len(reports)), strict=True)
         first = sorted(keys) if most is None else nsmallest(most, keys)
-        rows = sorted([*rows, *((key, _cells(reports, row, len(files) > 1)) for key, row in first)])[:most]
+        rows = sorted([*rows, *((key, row_cells(reports, row, len(files) > 1)) for key, row in first)])[:most]
     if not rows:
         return
     sheet = Sheet(*TABLE, right=RIGHT, second=SECOND)
@@ -91,7 +91,8 @@ def _text(value: Json) -> str:
     return "-" if value is None else visible(value if isinstance(value, str) else canonical(value))
 
 
-def _cells(reports: ConnectionReports, row: int, several: bool) -> list[str]:
+def row_cells(reports: ConnectionReports, row: int, several: bool) -> list[str]:
+    """Return the cells of a connection, as `TABLE` names them; several: files, whose numbers stand before frames."""
     numbers = {name: numbers_of(name, column[row : row + 1])[0] or 0 for name, column in reports.columns.items()}
     observations, hellos = reports.read(row)
     verdicts = {one.knob: one for one in observations}

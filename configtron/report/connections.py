@@ -17,18 +17,24 @@ from configtron.fingerprint.passive.connection_report import ConnectionReport, C
 from configtron.fingerprint.verdict import over
 from configtron.model.nouns import Fingerprint, Observation, Target, Vantage
 from configtron.model.records import Result
-from configtron.report import tables
 from configtron.report.connection_choice import ConnectionChoice, Key, site
-from configtron.report.connection_json import json_rows, write_jsonl
-from configtron.report.connection_rows import SHOWN_KNOBS, columns, csv_rows, write_csv
+from configtron.report.connection_json import json_rows
+from configtron.report.connection_rows import SHOWN_KNOBS, columns, csv_rows
 from configtron.report.connection_table import write_one, write_table
+from configtron.report.folding import Sheet
 from configtron.report.rendering import render
+from configtron.report.tables import cell
 from configtron.report.target_results import TargetResult
 
 BALANCED = "load_balancing"
 # What a server's routes set by client (`initcwnd`).
 ROUTED = frozenset(("icw", "icw_tls"))
 EVERY = ConnectionChoice()
+RowsOf = Callable[[ConnectionReports, list[str]], Iterator[str]]
+ROWS: dict[str, RowsOf] = {"jsonl": json_rows, "csv": csv_rows}
+# Parameters in the table of servers, before the MSS and the signature.
+SERVER_KNOBS = ("icw", "icw_tls", "cwnd_at_request", "synack_rto", "data_rto", "rwin", "rwin_ts", "http_clear",
+                "http_version", "load_balancing", "wscale")  # fmt: skip
 
 
 class Servers:
@@ -95,7 +101,7 @@ def write_connections(
     if form == "csv":
         out.write(",".join(columns()) + "\n")
     if form != "table":
-        _write_in_order(batches, files, json_rows if form == "jsonl" else csv_rows, out, choice)
+        _write_in_order(batches, files, ROWS[form], out, choice)
     elif choice.connection is None:
         write_table(batches, files, out, choice, color=color)
     else:
@@ -104,8 +110,7 @@ def write_connections(
 
 
 def _write_in_order(
-    batches: Iterable[ConnectionReports], files: list[str],
-    rows_of: Callable[[ConnectionReports, list[str]], Iterator[str]], out: TextIO, choice: ConnectionChoice,
+    batches: Iterable[ConnectionReports], files: list[str], rows_of: RowsOf, out: TextIO, choice: ConnectionChoice
 ) -> None:  # fmt: skip
     """Write a line a connection, by first frame or as chosen: what must stand behind lines to come waits for them."""
     waiting, since = list[tuple[Key, str]](), Key()
@@ -133,22 +138,32 @@ def write_servers(found: Iterable[ConnectionReport], form: str, out: TextIO, *, 
     if form != "table":
         render(verdicts, vantages, form, out)
     elif verdicts:
-        tables.overview(verdicts).write(out, color=color)
+        sheet, silent = Sheet("server", *SERVER_KNOBS, "mss", "signature", second="signature"), 0
+        for item in verdicts:
+            known = {knob: cell(one) for knob, one in item.verdicts.items() if one.value is not None}
+            # p0f's raw form has the MSS in its fourth place.
+            known["mss"] = known.get("signature", ":::").split(":")[3]
+            cells = [known.get(knob, "") for knob in (*SERVER_KNOBS, "mss", "signature")]
+            silent += not any(cells)
+            if any(cells):
+                sheet.add_row(item.site, *cells)
+        more = f"; {silent} more servers show none of these" if silent else ""
+        sheet.caption = f"behind each value its grade{more}; -f csv has all, and why some have none"
+        sheet.write(out, color=color)
 
 
 class ConnectionLines:
     """Write connections as they are reported, in the form jsonl or csv."""
 
     def __init__(self, form: str, source: str) -> None:
-        self._form, self._files, self._headed = form, [source], False
+        self._rows, self._files = ROWS.get(form, csv_rows), [source]
+        self._head = ",".join(columns()) + "\n" if form == "csv" else ""
 
     def write(self, found: ConnectionReports, out: TextIO) -> None:
         """Write a line each, seen at once by the reader."""
-        if self._form == "jsonl":
-            write_jsonl([found], self._files, out)
-        else:
-            write_csv([found], self._files, out, header=not self._headed)
-        self._headed = True
+        out.write(self._head)
+        self._head = ""
+        out.writelines(f"{row}\n" for row in self._rows(found, self._files))
         out.flush()
 
 

@@ -49,7 +49,7 @@ def host_checks(options: DoctorOptions, clock: Callable[[], ClockState] = clock_
     """Return all checks, red ones first. Errors: `BadInput` for beacons that are no address."""
     first = clock()
     checks = [rights_check(os.geteuid(), [name for name, number in CAPABILITIES.items() if not holds(number)])]
-    checks += driver_checks(examine(Place()))
+    checks += [reader_check(), *driver_checks(examine(Place()))]
     checks += _learn_checks(options)
     checks += [*probe_checks(), *lab_checks(), database_check(options.database), room_check(options.database)]
     return red_first([*checks, clock_check(first, clock())])
@@ -64,6 +64,15 @@ def rights_check(user: int, lacking: Sequence[str]) -> Check:
         then = f"in a container: docker run {options}; in a unit: CapabilityBoundingSet={' '.join(lacking)}"
         return Check("host", "rights", RED, f"root without {', '.join(lacking)}", then)
     return Check("host", "rights", GREEN, "root, with the capabilities that are needed")
+
+
+def reader_check() -> Check:
+    """Say which reader of captures runs."""
+    from configtron.fingerprint.capture.native import library
+
+    if library() is None:
+        return Check("host", "captures", NOT_HERE, "Python reads them, for want of the native reader", "make native")
+    return Check("host", "captures", GREEN, "the native reader reads them")
 
 
 def driver_checks(drivers: Sequence[Examined]) -> list[Check]:

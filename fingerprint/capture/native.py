@@ -27,7 +27,7 @@ from configtron.fingerprint.passive.heads import Segments
 BUFFER = 1 << 21
 LIBRARY = Path(__file__).with_name("libconfigtron_native.so")
 # `ABI` of native/src/lib.rs.
-ABI = 2
+ABI = 3
 # A record has at least so many bytes, a packet block too.
 RECORD, BLOCK = 16, 12
 # Why a walk stopped: `native/src/files.rs`.
@@ -58,6 +58,8 @@ class _Layout:
 _RECORDS = _Layout(start=np.int64, kept=np.int64, length=np.int64, at=np.int64)
 _BLOCKS = _Layout(begin=np.int64, kind=np.int64)
 _ROWS = _Layout(**{name: TYPES[name] for name in Rows._fields})
+# Counters of frames that are no TCP: `Kind` of native/src/frames.rs.
+NOT_TCP = ("arp", "lldp", "not-ip", "icmp", "udp", "quic", "wireguard", "openvpn", "esp")
 # The columns of rows that copies are told by: `native/src/rows.rs`.
 COMPARED = ("side", "seq", "ack", "flags", "window", "length", "tsval", "tsecr", "ident", "check", "bits")
 _LISTS = _Layout(begin=np.int64, held=np.int64, size=np.int64, syns=np.int64, opens=np.int64, others=np.int64, keys=KEY)
@@ -129,19 +131,19 @@ def plain_segments(frames: Frames) -> PlainSegments | None:
     wanted = [np.ascontiguousarray(column, np.int64) for column in frames[1:6]]
     block, table, starts = _ROWS.made(count)
     lists, listed, places = _LISTS.made(count)
-    found = np.zeros(6, np.int64)
+    found = np.zeros(6 + len(NOT_TCP), np.int64)
     if called.configtron_decode(
         _address(frames.data), frames.data.nbytes, *map(_address, wanted), count,
         frames.first + (frames.file << FILE_SHIFT), _address(table), _address(listed), _address(found),
     ):  # fmt: skip
         return None
-    many, keys, syns, opens, others, longer = found.tolist()
+    many, keys, syns, opens, others, longer, *rest = found.tolist()
     sizes = (many, many, many, syns, opens, others, keys)
     begin, held, size, syn_rows, open_rows, other_frames, pair_keys = _LISTS.columns(lists, places, sizes)
     rows = Rows(*_ROWS.columns(block, starts, [many] * len(starts)))
-    return PlainSegments(
-        Segments(rows, begin, held, size, syn_rows, open_rows), pair_keys.tobytes(), other_frames, longer
-    )
+    segments = Segments(rows, begin, held, size, syn_rows, open_rows)
+    counts = {"longer-than-frame": longer, **dict(zip(NOT_TCP, rest, strict=True))}
+    return PlainSegments(segments, pair_keys.tobytes(), other_frames, counts)
 
 
 def passes() -> Passes | None:

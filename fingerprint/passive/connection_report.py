@@ -11,6 +11,7 @@ Reads as   grades C, L and N, as of any single trial. Nothing exact of a capture
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -121,17 +122,20 @@ class ConnectionReports:
         return merged
 
     @property
-    def alike(self) -> Column:
-        """Return a number for each connection; connections of the same number have the same observations, but for
-        trace ids, and the same hellos."""
-        return self._reading.alike(self._batch.over)
-
-    @property
     def kinds(self) -> Column:
-        """Return a number for each connection; connections of the same number have the same verdicts and hellos."""
+        """Return a number for each connection; those of the same number have equal verdicts, hellos and `template`s."""
         return self._reading.kinds(self._batch.over)
 
-    @property
+    def template(self, row: int) -> tuple[tuple[Observation, ...], Hellos]:
+        """Return `read` of that row with marks in place of what differs within its kind (`ConnectionReading`)."""
+        return self._reading.template(int(self._batch.over[row]), self.ends[row], target_of(self.ends[row][1]))
+
+    def marks(self, row: int) -> tuple[list[int], list[int], int]:
+        """Return what stands for a template's marks: the frames of its places; frames and bytes of the first flight."""
+        connection = int(self._batch.over[row])
+        return self._reading.frames(connection), *self._reading.flight(connection)
+
+    @cached_property
     def windows(self) -> list[Sequence[LaterFlight]]:
         """Return the later flights of each, in order."""
         return [self._reading.later(place) for place in self._batch.over.tolist()]

@@ -25,6 +25,8 @@ from configtron.model.nouns import ACK, RST, SYN
 
 # Below every number a stream can reach, and far enough from the ends of 64 bits to be added to.
 NEVER = -(1 << 60)
+# Connections of so many rows on average are long: one call of numpy for each costs less than passes over all.
+LONG = 500
 # A column over so many rows is 512 kB at most: a few of them stay in a core's own cache.
 CACHED_ROWS = 1 << 16
 
@@ -264,17 +266,20 @@ def running(values: Column, of: Column) -> Column:
     """Return the largest value so far within each connection (rows in order of `of`), this row's included."""
     if not len(values):
         return values
+    first, total = int(of[0]), int(of[-1]) - int(of[0]) + 1
     # Lift each connection above all before it, so that one running maximum serves all.
-    low = int(values.min())
-    span = int(values.max()) - low + 1
-    numbers = of.astype(np.int64) - int(of[0])
-    if span * (int(numbers[-1]) + 1) >= 1 << 62:
-        # Numbers so large that they cannot be lifted: connection by connection.
-        begins = np.flatnonzero(np.append(True, of[1:] != of[:-1]))
-        return np.concatenate([np.maximum.accumulate(part) for part in np.split(values, begins[1:])])
-    numbers *= span
-    found: Column = np.maximum.accumulate(values + numbers) - numbers
-    return found
+    low = int(values.min()) if total * LONG > len(values) else 0
+    span = int(values.max()) - low + 1 if total * LONG > len(values) else 1 << 62
+    if span * total >= 1 << 62:
+        # Few long connections, or numbers so large that they cannot be lifted: connection by connection.
+        found: Column = np.empty_like(values)
+        edge = np.searchsorted(of, np.arange(first, first + total + 1)).tolist()
+        for begin, end in zip(edge, edge[1:], strict=False):
+            np.maximum.accumulate(values[begin:end], out=found[begin:end])
+        return found
+    numbers = (of.astype(np.int64) - first) * span
+    lifted: Column = np.maximum.accumulate(values + numbers) - numbers
+    return lifted
 
 
 def latest(mask: Column, of: Column, begin: Column, rows: Column) -> Column:

@@ -73,8 +73,8 @@ def copied(rows: Rows, of: Column, equal: EqualPairs) -> Column:
 
 def _unanswered(rows: Rows, copies: Column, earlier: Column, later: Column) -> Column:
     """Return whether the other side sent nothing but copies between these rows."""
-    theirs = [np.cumsum((rows.side != side) & ~copies) for side in (0, 1)]
-    side_0, side_1 = (sent[later] == sent[earlier] for sent in theirs)
+    theirs = [np.flatnonzero((rows.side != side) & ~copies) for side in (0, 1)]
+    side_0, side_1 = (sent.searchsorted(later, "right") == sent.searchsorted(earlier, "right") for sent in theirs)
     unanswered: Column = np.where(rows.side[later] == 1, side_1, side_0)
     return unanswered
 

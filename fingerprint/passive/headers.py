@@ -87,12 +87,12 @@ class Envelopes(NamedTuple):
 
 class PlainSegments(NamedTuple):
     """What the native reader found in a buffer. In `segments`, a row's pair counts `keys`; `others` are the frames that
-    it leaves to this module; `longer` rows have packets that claim more than the frame held."""
+    it leaves to this module; `counts` are of the rest, by name."""
 
     segments: Segments
     keys: bytes
     others: Column
-    longer: int
+    counts: dict[str, int]
 
 
 def decode(
@@ -115,7 +115,7 @@ def decode(
     else:
         found = _with_pairs(plain, pairs)
         counts["tcp"] += found.rows.size
-        counts["longer-than-frame"] += plain.longer
+        counts.update(plain.counts)
         if len(plain.others):
             some = frames._replace(**{name: getattr(frames, name)[plain.others] for name in Frames._fields[1:6]})
             found = _merged(found, _read(some, number[plain.others], pairs, heads, counts, dissect))
@@ -160,10 +160,8 @@ def _read(
     nibble = source.data[np.where(readable, source.start + at, 0)] >> 4
     four, six = np.flatnonzero(readable & (nibble == 4)), np.flatnonzero(readable & (nibble == 6))
     counts["malformed-ip"] += int(np.count_nonzero(readable & (nibble != 4) & (nibble != 6)))
-    other = counts["icmp"]
     found = _both(_version4(source, frames, at, four, counts), _version6(source, frames, at, six, counts))
-    if counts["icmp"] > other:
-        heads.too_big += too_big(frames, at, four, six)
+    heads.too_big += too_big(frames, at, four, six)
     return _segments(frames, number, first_bytes, found, pairs, counts) if len(found.frame) else None
 
 

@@ -38,36 +38,25 @@ SEGMENTS_LEAST, FLIGHTS_MOST = 2, 64
 class LaterFlight(NamedTuple):
     """One such flight.
 
-    at_ns, frames  time of its first segment; its segments (`Rows.frame`)
-    flight         the members of `first_flight.Flights`
-    silent_ns      since the server's segment before it
-    why            "idle": that was a second or more; else "request"
-    again          whether the server had sent something again shortly before it (`BEFORE_MOST`)
-    settled        whether no later row of the connection would change it
+    at_ns, frames    time of its first segment; its segments (`Rows.frame`)
+    segments         the window that it shows; grade: C (exact) or L (a bound); proof: how it ended
+    why              "idle": the server had sent nothing for a second; else "request"
+    flight           the members of `first_flight.Flights`
+    silent_ns        since the server's segment before it
+    again            whether the server had sent something again shortly before it (`BEFORE_MOST`)
+    settled          whether no later row of the connection would change it
     """
 
     at_ns: int
     frames: tuple[int, ...]
+    segments: int
+    grade: str
+    proof: str
+    why: str
     flight: tuple[int, ...]
     silent_ns: int
-    why: str
     again: bool
     settled: bool
-
-    @property
-    def proof(self) -> str:
-        """How it ended (`first_flight.PROOFS`)."""
-        return PROOFS[self.flight[3]]
-
-    @property
-    def segments(self) -> int:
-        """The window that it shows."""
-        return self.flight[0]
-
-    @property
-    def grade(self) -> str:
-        """C (exact) or L (a bound)."""
-        return "C" if self.proof == PROVEN else "L"
 
 
 def later_flights(found: Connections, sent: Sent, known: HandshakeFacts, shift: Column) -> dict[int, list[LaterFlight]]:
@@ -113,9 +102,10 @@ def later_flights(found: Connections, sent: Sent, known: HandshakeFacts, shift: 
     result: dict[int, list[LaterFlight]] = {}
     for one in np.flatnonzero((flights.proof < NONE) & (flights.segments >= SEGMENTS_LEAST)).tolist():
         place, flight = int(new[one]), tuple(column[one].item() for column in flights)
-        final, why = np.searchsorted(row, kept[flight[6]], "right"), "idle" if silent[one] >= IDLE_NS else "request"
+        proof, final = PROOFS[flight[3]], np.searchsorted(row, kept[flight[6]], "right")
         at, frames = int(rows.at[row[place]]), tuple(rows.frame[row[place:final]].tolist())
-        later = LaterFlight(at, frames, flight, int(silent[one]), why, bool(again[one]), bool(settled[one]))
+        told = flight[0], "C" if proof == PROVEN else "L", proof, "idle" if silent[one] >= IDLE_NS else "request"
+        later = LaterFlight(at, frames, *told, flight, int(silent[one]), bool(again[one]), bool(settled[one]))
         result.setdefault(int(of[place]), []).append(later)
     return result
 

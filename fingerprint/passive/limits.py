@@ -121,7 +121,10 @@ def limits(numbers: Mapping[str, float | None]) -> tuple[Limit, ...]:
 def limits_of(columns: Mapping[str, Column]) -> Iterator[tuple[Limit, ...]]:
     """Yield the same of each connection, from columns."""
     read = [name for name in _READ if name in columns]
-    return (limits(dict(zip(read, row, strict=True))) for row in zip(*(columns[name].tolist() for name in read), strict=True))
+    return (
+        limits(dict(zip(read, row, strict=True)))
+        for row in zip(*(columns[name].tolist() for name in read), strict=True)
+    )
 
 
 def largest(columns: Mapping[str, Column]) -> tuple[Column, Column]:
@@ -245,11 +248,12 @@ class _Flow:
         window = rows.window[order].astype(np.int64) << np.where((self.flags & SYN) != 0, 0, np.maximum(scale, 0)[of])
         self.tops = [_upto(self.end, counts & side, of) for side in (by_main, ~by_main)]
         self.acks = [_upto(ack, told & side, of) for side in (~by_main, by_main)]
-        edge = _upto(ack + window, told & ~by_main, of)
-        self.acked, top, edge = (before(column, of, 0) for column in (self.acks[0], self.tops[0], edge))
+        self.acked, top = (before(column, of, 0) for column in (self.acks[0], self.tops[0]))
         self.flight = top - self.acked
         self.other_flight = before(self.tops[1] - self.acks[1], of, 0)
-        self.room = np.where(scale[of] >= 0, edge - top, np.iinfo(np.int64).max)
+        self.heard = _last(told & ~by_main, of)
+        known = (scale[of] >= 0) & (self.heard >= 0)
+        self.room = np.where(known, (ack + window)[self.heard] - top, np.iinfo(np.int64).max)
         self.data = counts & (self.length > 0) & ~alive
         place = np.arange(size)
         last = np.where(self.data | (cause >= 0), place, size)
@@ -260,7 +264,6 @@ class _Flow:
         self.spoke = _last(self.data, of)
         self.closed = _last((self.flags & (FIN | RST)) != 0, of) >= 0
         self.wrote = _last(self.data & by_main, of)
-        self.heard = _last(told & ~by_main, of)
         self.lost = self._lost(rows.ident[order].astype(np.int64), count)
         self.repeated = _last((cause >= 0) & by_main, of)
         self.recover = before(_upto(self.tops[0], (cause >= 0) & by_main, of), of, 0)
@@ -292,7 +295,11 @@ class _Flow:
         until = np.where(until < len(of), until, len(of) - 1)
         until = np.where(of[until] == of, until, self.final[of])
         delivered = self.acks[0][until] - self.acks[0][since]
-        found: Column = (delivered > LEVEL_FLIGHTS * most) & (self.recover <= 0)
+        # a loss makes a congestion window smaller than it was
+        cut = (
+            _last(self.by_main & ((self.cause == CAUSES.index("rto")) | (self.cause == CAUSES.index("fast"))), of) >= 0
+        )
+        found: Column = (delivered > LEVEL_FLIGHTS * most) & ~cut
         return found[self.next]
 
     def codes(self, main: Column, rtt: Column, sack: Column, cut: Column) -> Column:

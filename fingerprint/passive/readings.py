@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -23,10 +25,12 @@ from configtron.fingerprint.head import head_fields
 from configtron.fingerprint.idle import LONGEST_S, USUAL, kept
 from configtron.fingerprint.idle import METHOD as OVER_IDLE
 from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK, Column, Endpoint
+from configtron.fingerprint.passive.connections import edges
 from configtron.fingerprint.passive.first_flight import PROOFS, PROVEN
 from configtron.fingerprint.passive.gathering import Batch
 from configtron.fingerprint.passive.later_flights import FLIGHTS_MOST, LaterFlight
 from configtron.fingerprint.passive.likeness import likeness
+from configtron.fingerprint.passive.openings import PLACES, UNIQUE, equal_openings, group_numbers
 from configtron.fingerprint.passive.retransmissions import KINDS
 from configtron.fingerprint.passive.tls import Hello, hello
 from configtron.fingerprint.passive.traces import (
@@ -65,10 +69,10 @@ REASONS = {
 COMPARED_SEGMENTS = 4
 # Why counts and times are not exact, by the column `clock`.
 CLOCKS = ("", "clock-step", "unclear:no-times")
-# In place of the number of a kind: the connection is a kind of its own; no inference reads it.
-UNIQUE, NOT_INFERRED = -1, -2
-# 2^64 / golden ratio. It is odd, so multiplying by it modulo 2^64 loses no bit.
-HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+# In place of the number of a kind (`UNIQUE`): no inference reads the connection.
+NOT_INFERRED = -2
+# In a template, the place of the frames of a first flight and of its bytes; -1 and less: of the frames of `PLACES`.
+FLIGHT, BYTES = -1 - PLACES, -1
 NO_BYTES: dict[str, bytes] = {"client": b"", "server": b""}
 Hellos = tuple[Hello | None, Hello | None]
 
@@ -91,9 +95,12 @@ class ConnectionReading:
         columns = batch.summary.columns
         self._has_inference |= ("rto" in silent) & (columns["synacks"] > 1) & (columns["syns"] == 1)
         self._reads_flight = (like.probe == "rwin") & (wanted is None or bool(wanted & WINDOWS))
+        self._flight_frames, self._flight_edges = _flight_frames(batch)
         self._same_segments = self._group_unanswered()
-        # The observations of unanswered connections, by the number of `_same_segments`.
-        self._unanswered: dict[int, tuple[Observation, ...]] = {}
+        self._places = np.full((batch.found.total, PLACES), -1)
+        self._group_answered()
+        # The observations of connections with equal openings, by the number of `_same_segments`: templates.
+        self._alike: dict[int, tuple[Observation, ...]] = {}
 
     def _group_unanswered(self) -> Column:
         """Return a number for each connection of the batch.
@@ -116,37 +123,58 @@ class ConnectionReading:
         alike[chosen] = group_numbers(size[chosen], clock, *probe, *np.concatenate(segments))
         return alike
 
+    def _group_answered(self) -> None:
+        """Number the answered connections with equal openings too."""
+        open_ones = self._has_inference & (self._like.probe == "rwin") & ~self._like.cut & ~self._like.speaks
+        chosen = np.flatnonzero(open_ones & (self._same_segments == UNIQUE))
+        if len(chosen):
+            numbers, places = equal_openings(self._batch, chosen)
+            self._same_segments[chosen] = np.where(numbers == UNIQUE, UNIQUE, numbers + self._batch.found.total)
+            self._places[chosen] = places
+
     def kinds(self, connections: Column) -> Column:
         """Return a number for each of these connections.
 
-        Those of the same number have the same hellos and the same values, grades and reasons; the frames and details of
-        their observations may differ.
+        Those of the same number have the same hellos and the same observations, but for frames, trace ids and the bytes
+        of a first flight (`template`).
         """
-        flights = self._batch.summary.flights
-        reads_flight = self._reads_flight[connections]
-        shown = (flights.segments, flights.proof, flights.stamped, flights.synack_again)
-        return self._grouped(
-            connections, self._alone(connections), reads_flight, self._batch.summary.columns["clock"][connections],
-            *(np.where(reads_flight, column[connections], 0) for column in shown),
+        flights, reads_flight = self._batch.summary.flights, self._reads_flight[connections]
+        inferred = np.where(self._has_inference, self._same_segments, NOT_INFERRED)[connections]
+        own = np.where(self._alone[connections], np.arange(len(connections)), UNIQUE)
+        shown = (
+            flights.segments, flights.mss, flights.proof, flights.stamped, flights.merged, flights.synack_again,
+            self._flight_edges[1] > self._flight_edges[0],
         )  # fmt: skip
+        of_flight = (np.where(reads_flight, column[connections], 0) for column in shown)
+        return group_numbers(own, inferred, reads_flight, self._batch.summary.columns["clock"][connections], *of_flight)
 
-    def alike(self, connections: Column) -> Column:
-        """Return a number for each of these connections; those of the same number have the same hellos and the same
-        observations, but for trace ids."""
-        return self._grouped(connections, self._alone(connections) | self._reads_flight[connections])
-
-    def _alone(self, connections: Column) -> Column:
-        """Return whether the inferences of each of these connections must run."""
-        read_once = self._has_inference & (self._same_segments == UNIQUE)
-        alone: Column = (self._like.speaks | read_once)[connections]
-        alone |= np.isin(connections, [*self._batch.summary.later])
+    @cached_property
+    def _alone(self) -> Column:
+        """Whether the inferences of each connection must run."""
+        alone: Column = self._like.speaks | (self._has_inference & (self._same_segments == UNIQUE))
+        alone[[*self._batch.summary.later]] = True
         return alone
 
-    def _grouped(self, connections: Column, alone: Column, *columns: Column) -> Column:
-        """Return a number for each of these connections: one of its own where it is `alone`, else the same for those
-        that have the same inferences and the same values in these columns."""
-        inferred = np.where(self._has_inference, self._same_segments, NOT_INFERRED)[connections]
-        return group_numbers(np.where(alone, np.arange(len(connections)), UNIQUE), inferred, *columns)
+    def template(
+        self, connection: int, ends: tuple[Endpoint, Endpoint], target: Target
+    ) -> tuple[tuple[Observation, ...], Hellos]:
+        """Return `read`; of a connection that shares its kind with `FLIGHT` and `BYTES`, and -1 - n for the frame of
+        the n-th of `PLACES`."""
+        observations, hellos = self.read(connection, ends, target)
+        if self._alone[connection]:
+            return observations, hellos
+        frames = self.frames(connection)
+        return tuple(_marked(one, frames) for one in observations), hellos
+
+    def frames(self, connection: int) -> list[int]:
+        """Return the frames of `PLACES`."""
+        found: list[int] = (self._batch.found.rows.frame[self._places[connection]] & FRAME_MASK).tolist()
+        return found
+
+    def flight(self, connection: int) -> tuple[list[int], int]:
+        """Return the frames of the first flight, in order, and its bytes."""
+        begin, end = (int(edge[connection]) for edge in self._flight_edges)
+        return sorted(self._flight_frames[begin:end].tolist()), int(self._batch.summary.flights.size[connection])
 
     def read(
         self, connection: int, ends: tuple[Endpoint, Endpoint], target: Target
@@ -188,16 +216,17 @@ class ConnectionReading:
     def _inferences(
         self, connection: int, trace: Trace, streams: dict[str, bytes], secret: Sequence[DecryptedMessage]
     ) -> Iterable[Observation]:
-        """Return what the inferences find; once for all unanswered connections with equal segments."""
+        """Return what the inferences find; once for all connections with equal openings."""
         number = int(self._same_segments[connection])
         if not self._has_inference[connection]:
             return ()
         if number == UNIQUE:
             return self._infer(connection, trace, streams, secret)
-        alike = self._unanswered.get(number)
+        frames, alike = self.frames(connection), self._alike.get(number)
         if alike is None:
-            alike = self._unanswered[number] = tuple(self._infer(connection, trace, streams, secret))
-        return (replaced(one, trace.id, one.evidence) for one in alike)
+            found = self._infer(connection, trace, streams, secret)
+            alike = self._alike[number] = tuple(_marked(one, frames) for one in found)
+        return (replaced(one, trace.id, tuple(sorted(frames[-1 - n] for n in one.evidence))) for one in alike)
 
     def _infer(
         self, connection: int, trace: Trace, streams: dict[str, bytes], secret: Sequence[DecryptedMessage]
@@ -218,10 +247,9 @@ class ConnectionReading:
         """Yield the windows that the first flight shows; nothing where ACKs were withheld."""
         if not self._reads_flight[connection]:
             return
-        flight, found = [column[connection].item() for column in self._batch.summary.flights], self._batch.found
-        part = slice(flight[5], flight[6] + 1)
-        frames = found.rows.frame[part][found.server[part] & (found.rows.length[part] > 0)] & FRAME_MASK
-        for observation in windows(trace, flight, tuple(frames.tolist())):
+        begin, end = (int(edge[connection]) for edge in self._flight_edges)
+        flight = [column[connection].item() for column in self._batch.summary.flights]
+        for observation in windows(trace, flight, tuple(self._flight_frames[begin:end].tolist())):
             yield _without_inexact(observation, self._inexact(connection))
 
     def _at_request(self, connection: int, trace: Trace) -> Iterator[Observation]:
@@ -297,18 +325,21 @@ def _probes_read(wanted: frozenset[str] | None) -> frozenset[str]:
     return frozenset(probe for row in rows for probe in row.probes)
 
 
-def group_numbers(*columns: Column) -> Column:
-    """Return a number for each row of these integer columns; equal rows, and only those, have the same number."""
-    rows = np.stack([column.astype(np.int64) for column in columns])
-    mixed = np.zeros(rows.shape[1], np.uint64)
-    for column in rows.view(np.uint64):
-        mixed = (mixed ^ column) * HASH_MULTIPLIER
-        mixed ^= mixed >> np.uint64(32)
-    _, first, numbers = np.unique(mixed, return_index=True, return_inverse=True)
-    if not (rows == rows[:, first[numbers]]).all():
-        # Two different rows have the same hash.
-        numbers = np.unique(rows, axis=1, return_inverse=True)[1].reshape(-1)
-    return numbers
+def _flight_frames(batch: Batch) -> tuple[Column, tuple[Column, Column]]:
+    """Return the frame numbers of all first flights, and where those of each connection begin and end in them."""
+    found, flights = batch.found, batch.summary.flights
+    row = np.arange(found.rows.size)
+    within = (row >= flights.first[found.of]) & (row <= flights.last[found.of])
+    index = np.flatnonzero(within & found.server & (found.rows.length > 0))
+    return found.rows.frame[index] & FRAME_MASK, edges(found.of[index], found.total)
+
+
+def _marked(one: Observation, frames: list[int]) -> Observation:
+    """Return an observation with marks in place of its frames and of a flight's bytes: `template`."""
+    if one.method not in METHOD:
+        return replaced(one, one.trace_id, tuple(-1 - frames.index(frame) for frame in one.evidence))
+    details = tuple((name, BYTES if name == "bytes" else value) for name, value in one.details)
+    return replace(one, evidence=(FLIGHT,) if one.evidence else (), details=details)
 
 
 def replaced(one: Observation, trace_id: str, evidence: tuple[int, ...]) -> Observation:

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! Frames -> rows, for the plain ones: IPv4 or IPv6 with a whole TCP segment behind a link header and tags.
 //!
-//! The meaning is that of `fingerprint/passive/headers.py`. A frame that is anything else (a tunnel, a fragment, another
-//! protocol, an extension header, cut or malformed) goes back by its number, and Python reads it.
+//! The meaning is that of `fingerprint/passive/headers.py`. What is surely no TCP and is in most captures (ARP, UDP that
+//! is no tunnel, ICMP that names no MTU, spanning tree) is counted. A frame that is anything else (a tunnel, a fragment,
+//! an extension header, cut or malformed) goes back by its number, and Python reads it.
 #![forbid(unsafe_code)]
 
 use crate::bytes::{u128_be, u16_be, u32_be};
@@ -20,6 +21,23 @@ pub const KEY_BYTES: usize = 40;
 // Keys of the latest segments, by a hash of their ends; a power of two.
 const RECENT: usize = 1 << 12;
 const TAGS_MOST: usize = 8;
+
+/// Counters of frames that are no TCP, in the order of `NOT_TCP` of fingerprint/capture/native.py.
+#[derive(Clone, Copy)]
+enum Kind {
+    Arp,
+    Lldp,
+    NotIp,
+    Icmp,
+    Udp,
+    Quic,
+    Wireguard,
+    Openvpn,
+    Esp,
+}
+pub const KINDS: usize = Kind::Esp as usize + 1;
+/// Why a frame is no row: it is of that kind, or Python has to read it.
+type Odd = Option<Kind>;
 
 /// Frames of a buffer, as `Frames` of fingerprint/passive/columns.py has them.
 pub struct Frames<'a> {
@@ -79,6 +97,7 @@ pub struct Counts {
     pub opens: usize,
     pub others: usize,
     pub longer: usize,
+    pub kinds: [usize; KINDS],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -147,17 +166,22 @@ struct Packet {
 pub fn decode(frames: &Frames, rows: &mut Rows, lists: &mut Lists) -> Counts {
     let mut found = Counts::default();
     let mut numbers = Numbers { recent: vec![(Key::default(), 0); RECENT], known: HashMap::new() };
-    for number in 0..frames.start.len() {
-        if segment(frames, number, rows, lists, &mut found, &mut numbers).is_none() {
-            lists.others[found.others] = number as i64;
-            found.others += 1;
+    // A frame without a link type is left out: its record is broken, or a filter refused it.
+    for number in (0..frames.start.len()).filter(|&number| frames.link[number] >= 0) {
+        match segment(frames, number, rows, lists, &mut found, &mut numbers) {
+            Ok(()) => {}
+            Err(Some(kind)) => found.kinds[kind as usize] += 1,
+            Err(None) => {
+                lists.others[found.others] = number as i64;
+                found.others += 1;
+            }
         }
     }
     found.pairs = numbers.known.len();
     found
 }
 
-/// Fill in the row of one frame; `None`: it is not plain.
+/// Fill in the row of one frame, or say why it has none.
 fn segment(
     frames: &Frames,
     number: usize,
@@ -165,17 +189,17 @@ fn segment(
     lists: &mut Lists,
     found: &mut Counts,
     numbers: &mut Numbers,
-) -> Option<()> {
-    let start = usize::try_from(frames.start[number]).ok()?;
-    let kept = usize::try_from(frames.kept[number]).ok()?;
-    let frame = frames.data.get(start..start.checked_add(kept)?)?;
+) -> Result<(), Odd> {
+    let start = usize::try_from(frames.start[number]).map_err(|_| None)?;
+    let kept = usize::try_from(frames.kept[number]).map_err(|_| None)?;
+    let frame = frames.data.get(start..start.checked_add(kept).ok_or(None)?).ok_or(None)?;
     let at = network_at(frame, frames.link[number])?;
     let packet = packet(frame, at, frames.length[number])?;
-    let header = frame.get(packet.tcp_at..).filter(|rest| rest.len() >= 20)?;
+    let header = frame.get(packet.tcp_at..).filter(|rest| rest.len() >= 20).ok_or(None)?;
     let size = usize::from(header[12] >> 4) * 4;
     let length = packet.end - packet.tcp_at as i64 - size as i64;
     if size < 20 || length < 0 {
-        return None;
+        return Err(None);
     }
     let row = found.rows;
     let whole = header.len() >= size;
@@ -217,84 +241,101 @@ fn segment(
     }
     found.longer += usize::from(packet.longer);
     found.rows += 1;
-    Some(())
+    Ok(())
 }
 
 /// Where the IP packet of a frame begins: `network_at` of fingerprint/passive/link.py.
-fn network_at(frame: &[u8], link: i64) -> Option<usize> {
+fn network_at(frame: &[u8], link: i64) -> Result<usize, Odd> {
     let (field, mut at) = match link {
         1 => (12, 14),
         113 => (14, 16),
         276 => (0, 20),
-        0 | 108 => return Some(4),
-        101 | 12 | 14 | 228 | 229 => return Some(0),
-        109 => return Some(12),
-        226 => return Some(24),
-        _ => return None,
+        0 | 108 => return Ok(4),
+        101 | 12 | 14 | 228 | 229 => return Ok(0),
+        109 => return Ok(12),
+        226 => return Ok(24),
+        _ => return Err(None),
     };
     if frame.len() < at {
-        return None;
+        return Err(None);
     }
     let mut kind = u16_be(frame, field);
     for _ in 0..TAGS_MOST {
         at += match kind {
-            0x0800 | 0x86DD => break,
+            0x0800 | 0x86DD => return Ok(at),
+            0x0806 => return Err(Some(Kind::Arp)),
+            0x88CC => return Err(Some(Kind::Lldp)),
+            // A length; of LLC's access points only SNAP's and IP's can hold TCP.
+            0..=0x05FF if frame.len() >= at + 2 && !matches!(&frame[at..at + 2], b"\xaa\xaa" | b"\x06\x06") => {
+                return Err(Some(Kind::NotIp))
+            }
             0x8100 | 0x88A8 | 0x9100 | 0x9200 => 4,
             0x8926 => 6,
             0x8909 | 0x893F => 8,
-            _ => return None,
+            _ => return Err(None),
         };
         if frame.len() < at {
-            return None;
+            return Err(None);
         }
         kind = u16_be(frame, at - 2);
     }
-    Some(at).filter(|_| kind == 0x0800 || kind == 0x86DD)
+    Err(None)
 }
 
 /// Read an IP header that TCP follows at once.
-fn packet(frame: &[u8], at: usize, length: i64) -> Option<Packet> {
-    let ip = frame.get(at..)?;
-    let on_wire = length.checked_sub(at as i64)?;
-    match ip.first()? >> 4 {
-        4 if ip.len() >= 20 => {
-            let (place, total) = (usize::from(ip[0] & 15) * 4, i64::from(u16_be(ip, 2)));
-            let (end, fragment) = (if total == 0 { on_wire } else { total }, u16_be(ip, 6));
-            if ip[9] != TCP || fragment & 0x3FFF != 0 || place < 20 || end < place as i64 {
-                return None;
-            }
-            Some(Packet {
-                tcp_at: at + place,
-                end: at as i64 + end,
-                longer: end > on_wire,
-                ttl: ip[8],
-                tos: ip[1],
-                ident: u16_be(ip, 4),
-                df: fragment & 0x4000 != 0,
-                version: 4,
-                source: u128::from(u32_be(ip, 12)),
-                destination: u128::from(u32_be(ip, 16)),
-            })
+fn packet(frame: &[u8], at: usize, length: i64) -> Result<Packet, Odd> {
+    let ip = frame.get(at..).ok_or(None)?;
+    let on_wire = length.checked_sub(at as i64).ok_or(None)?;
+    let (place, stated, protocol) = match ip.first().ok_or(None)? >> 4 {
+        4 if ip.len() >= 20 && u16_be(ip, 6) & 0x3FFF == 0 => {
+            (usize::from(ip[0] & 15) * 4, i64::from(u16_be(ip, 2)), ip[9])
         }
-        6 if ip.len() >= 40 => {
-            let payload = i64::from(u16_be(ip, 4));
-            let end = if payload == 0 { on_wire } else { payload + 40 };
-            if ip[6] != TCP || end < 40 {
-                return None;
-            }
-            Some(Packet {
-                tcp_at: at + 40,
-                end: at as i64 + end,
-                longer: end > on_wire,
-                ttl: ip[7],
-                tos: (u32_be(ip, 0) >> 20) as u8,
-                ident: 0,
-                df: false,
-                version: 6,
-                source: u128_be(ip, 8),
-                destination: u128_be(ip, 24),
-            })
+        6 if ip.len() >= 40 => (40, i64::from(u16_be(ip, 4)), ip[6]),
+        _ => return Err(None),
+    };
+    let (four, header) = (ip[0] >> 4 == 4, if ip[0] >> 4 == 4 { 0 } else { 40 });
+    let end = if stated == 0 { on_wire } else { stated + header };
+    if place < 20 || end < place as i64 {
+        return Err(None);
+    }
+    if protocol != TCP {
+        return Err(not_tcp(four, protocol, ip.get(place..).ok_or(None)?));
+    }
+    let address = |at: usize| if four { u128::from(u32_be(ip, at)) } else { u128_be(ip, at) };
+    Ok(Packet {
+        tcp_at: at + place,
+        end: at as i64 + end,
+        longer: end > on_wire,
+        ttl: if four { ip[8] } else { ip[7] },
+        tos: if four { ip[1] } else { (u32_be(ip, 0) >> 20) as u8 },
+        ident: if four { u16_be(ip, 4) } else { 0 },
+        df: four && ip[6] & 0x40 != 0,
+        version: ip[0] >> 4,
+        source: address(if four { 12 } else { 8 }),
+        destination: address(if four { 16 } else { 24 }),
+    })
+}
+
+/// What a packet is by the first bytes behind its IP header: a tunnel, or what may be one, is Python's.
+fn not_tcp(four: bool, protocol: u8, data: &[u8]) -> Odd {
+    match (four, protocol) {
+        (true, 1) | (false, 58) => {
+            let too_big: &[u8] = if four { b"\x03\x04" } else { b"\x02\x00" };
+            Some(Kind::Icmp).filter(|_| data.len() >= 2 && !data.starts_with(too_big))
         }
+        // `KIND_BY_PORT` of fingerprint/passive/udp_tunnels.py: the destination's port counts first.
+        (_, 17) if data.len() > 8 => [u16_be(data, 2), u16_be(data, 0)]
+            .iter()
+            .find_map(|port| match port {
+                443 => Some(Some(Kind::Quic)),
+                51820 => Some(Some(Kind::Wireguard)),
+                1194 => Some(Some(Kind::Openvpn)),
+                4500 => Some(Some(Kind::Esp)),
+                4789 | 4790 | 8472 | 6081 | 2152 | 6080 | 1701 | 37008 => Some(None),
+                _ => None,
+            })
+            // A packet without a tunnel's header begins with its version.
+            .unwrap_or_else(|| Some(Kind::Udp).filter(|_| !matches!(data[8] >> 4, 4 | 6))),
         _ => None,
     }
 }

@@ -14,7 +14,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// Changes with every function or structure below; Python loads no other.
-const ABI: i64 = 2;
+const ABI: i64 = 3;
 const FAILED: i64 = -1;
 
 #[no_mangle]
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn configtron_pcapng(
 
 /// # Safety
 /// `data` has `size` bytes; five columns of frames have `count` rows; `rows` points to 18 columns and `lists` to 7, of the
-/// types of `frames.rs`, for as many (keys of 40 bytes); `found` has 6 numbers.
+/// types of `frames.rs`, for as many (keys of 40 bytes); `found` has 6 numbers and one for each of `KINDS`.
 #[no_mangle]
 pub unsafe extern "C" fn configtron_decode(
     data: *const u8,
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn configtron_decode(
     let data = unsafe { from_raw_parts(data, size) };
     let (start, kept, length, at, link) = (frame(start), frame(kept), frame(length), frame(at), frame(link));
     let frames = frames::Frames { data, start, kept, length, at, link, first };
-    let found = unsafe { from_raw_parts_mut(found, 6) };
+    let found = unsafe { from_raw_parts_mut(found, 6 + frames::KINDS) };
     let (mut rows, mut lists) = unsafe {
         (
             frames::Rows {
@@ -124,7 +124,9 @@ pub unsafe extern "C" fn configtron_decode(
     guarded(|| {
         let read = frames::decode(&frames, &mut rows, &mut lists);
         let numbers = [read.rows, read.pairs, read.syns, read.opens, read.others, read.longer];
-        found.copy_from_slice(&numbers.map(|number| number as i64));
+        for (into, number) in found.iter_mut().zip(numbers.iter().chain(&read.kinds)) {
+            *into = *number as i64;
+        }
     })
 }
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -97,8 +98,8 @@ def test_connections_are_chosen_and_sorted_in_every_form(
     pcap(mixed, *words, code=code)
     out = capsys.readouterr().out
     assert all(str(port) in out for port in ports) and bool(out) == bool(ports)
-    pcap(mixed, "--servers", *words, code=USAGE if "--sort" in typed else code)
-    assert ("198.51.100.2:80" in capsys.readouterr().out) == (bool(ports) and "--sort" not in typed)
+    pcap(mixed, "--servers", "-f", "csv", *words, code=USAGE if "--sort" in typed else code)
+    assert ("198.51.100.2" in capsys.readouterr().out) == (bool(ports) and "--sort" not in typed)
 
 
 def test_a_filter_is_made_for_each_link_layer(tmp_path: Path, capsys: Spoken) -> None:
@@ -137,7 +138,8 @@ def test_lines_stand_by_first_frame_however_early_connections_end(
         monkeypatch.setattr("configtron.service.capture.reading.MOST", most)
         for form in ("csv", "jsonl", "table"):
             pcap(path, "-f", form)
-            shown.append(capsys.readouterr().out)
+            # A spell that goes on over a cut counts once in each part.
+            shown.append(re.sub(r'"times":\d+', "", capsys.readouterr().out))
     assert shown[:3] == shown[3:] and shown[0].count("\n") == 14
 
 
@@ -171,13 +173,17 @@ def test_servers_of_several_connections(file: str, tmp_path: Path, capsys: Spoke
     path.write_bytes(write.pcap(frames, nano=True))
     pcap(path, "--servers", "-f", "jsonl")
     (line,) = capsys.readouterr().out.splitlines()
-    verdict = json.loads(line)["observations"]["http_clear"]
+    record = json.loads(line)
+    verdict = record["observations"]["http_clear"]
+    assert "started_at" not in record and "path" not in record["target"], "nothing was asked for"
     assert (verdict["value"], verdict["grade"], len(verdict["trials"])) == ("http/1.1", "A", 3)
     for form in ("table", "csv"):
         pcap(path, "--servers", "-f", form)
         assert "198.51.100.2" in capsys.readouterr().out
     pcap(file, "--servers")
-    assert "[2001:db8::2]:80" in capsys.readouterr().out
+    head, _, row, *_ = capsys.readouterr().out.splitlines()
+    assert head.split() == "server icw rwin_ts http_clear wscale mss signature".split() and row.count(" 1460 ") == 1
+    assert row.startswith("[2001:db8::2]:80 ") and "6:64:0:1460:65160,7:mss,nop,nop,ts" in row
 
 
 def test_round_trips_of_a_local_network_are_not_nought(tmp_path: Path, capsys: Spoken) -> None:

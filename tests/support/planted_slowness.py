@@ -112,19 +112,21 @@ def plants(*rtts_ms: int) -> Iterator[tuple[str, Plant]]:
             yield f"{kind}-{'up' if upload else 'down'}-{ms}", Plant(tuple(cause.split()), rtt, upload, **settings)
 
 
-PLANTS = dict(plants(10, 60, 200))
+def plant_of(name: str) -> Plant:
+    """Return the plant of that name (KIND-WAY-MS)."""
+    return dict(plants(int(name.rpartition("-")[2])))[name]
 
 
 class PlantedPath(Rig):
     """A path with a fate for each packet, which writes down what passes at its ends and in its middle, before the
     place where packets are lost."""
 
-    plant = Plant(())
+    plant, port = Plant(()), FIRST_PORT
 
     def begin(self, plant: Plant) -> None:
         """The next conversation."""
         self.plant, self.number, self.began, self.free = plant, 0, 0.0, [0.0, 0.0]
-        self.syns, self.port = list(plant.syns), FIRST_PORT + list(PLANTS.values()).index(plant)
+        self.syns, self.port = list(plant.syns), self.port + 1
         self.seen: list[list[tuple[int, bytes]]] = [[], [], []]
 
     def _carry(self) -> None:
@@ -267,7 +269,7 @@ def play(folder: Path, names: Iterable[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with rig(kind=PlantedPath) as path:
         for name in names:
-            plant = PLANTS[name]
+            plant = plant_of(name)
             assert isinstance(path, PlantedPath)
             for netns in path.names.values():
                 links.sysctl(netns, [*SETTINGS, ("net/ipv4/tcp_mtu_probing", str(plant.probing))])

@@ -68,7 +68,7 @@ def pcap(
         from configtron.report.page.capture import page
 
         # Before the file is opened: an error must not leave half a page.
-        text = page(list(found), reading.files, reading.counts, reading.warnings())
+        text = page(list(found), reading.files, reading.counts, reading.warnings(), choice)
     with opened(output_file) as out:
         if form == "html":
             out.write(text)

@@ -22,7 +22,7 @@ import zmq
 from nacl.signing import SigningKey, VerifyKey
 from zmq.utils import z85
 
-from configtron.model.errors import BadInput, cannot_write, no_permission
+from configtron.model.errors import BadInput, no_permission, path_errors
 
 CURVE, NEXT, SIGNING, MANAGER = "curve.key", "next.key", "signing.key", "manager.json"
 FOLDER = 0o700
@@ -84,7 +84,7 @@ def curve_pair(folder: Path, name: str = CURVE) -> CurvePair:
     path = folder / name
     if not _is_there(path):
         public, secret = zmq.curve_keypair()
-        _make(path, f"{public.decode()}\n{secret.decode()}\n")
+        _put(path, f"{public.decode()}\n{secret.decode()}\n", keep=True)
     lines = _read(path).split()
     if [is_curve_key(line) for line in lines] != [True] * 2 or zmq.curve_public(lines[1].encode()) != lines[0].encode():
         raise BadInput(f"{path}: not a pair of keys; move it away, and enroll this host anew")
@@ -95,7 +95,7 @@ def signing_key(folder: Path) -> SigningKey:
     """Return the key that signs maps, made if absent. Errors: `BadInput`, `Missing`, `Unwritten`."""
     path = folder / SIGNING
     if not _is_there(path):
-        _make(path, bytes(SigningKey.generate()).hex() + "\n")
+        _put(path, bytes(SigningKey.generate()).hex() + "\n", keep=True)
     try:
         return SigningKey(bytes.fromhex(_read(path).strip()))
     except ValueError as error:
@@ -119,7 +119,7 @@ def manager_address(folder: Path) -> ManagerAddress:
 
 def write_manager_address(folder: Path, address: ManagerAddress) -> None:
     """Keep where an agent's manager is. Errors: `BadInput`, `Missing`, `Unwritten`."""
-    _write(folder / MANAGER, json.dumps(asdict(address)) + "\n")
+    _put(folder / MANAGER, json.dumps(asdict(address)) + "\n", keep=False)
 
 
 def put_next_pair(folder: Path, public: str) -> bool:
@@ -128,12 +128,8 @@ def put_next_pair(folder: Path, public: str) -> bool:
     Errors: `BadInput`, `Missing`, `Unwritten`.
     """
     if _is_there(folder / NEXT) and curve_pair(folder, NEXT).public.decode() == public:
-        try:
+        with path_errors(folder / CURVE):
             (folder / NEXT).replace(folder / CURVE)
-        except PermissionError as error:
-            raise no_permission(folder / CURVE, error) from error
-        except OSError as error:
-            raise cannot_write(folder / CURVE, error) from error
     return curve_pair(folder).public.decode() == public
 
 
@@ -141,7 +137,7 @@ def write_curve_pair(folder: Path, pair: CurvePair) -> None:
     """Keep a pair that was made elsewhere. Errors: `BadInput` where there is another one; `Unwritten`."""
     if _is_there(folder / CURVE) and curve_pair(folder) != pair:
         raise BadInput(f"{folder / CURVE}: this host has another key; move it away to join as another agent")
-    _write(folder / CURVE, f"{pair.public.decode()}\n{pair.secret.decode()}\n")
+    _put(folder / CURVE, f"{pair.public.decode()}\n{pair.secret.decode()}\n", keep=False)
 
 
 def public_key(secret: bytes) -> bytes:
@@ -152,19 +148,10 @@ def public_key(secret: bytes) -> bytes:
         raise BadInput("not a secret key; copy the whole line that `enroll` printed") from error
 
 
-def _make(path: Path, text: str) -> None:
-    """Write a file that is absent, as a whole; one that another process makes meanwhile stays, and is the one that both
-    read: a manager that starts, and `enroll`. Errors: as `cannot_write`."""
-    _put(path, text, keep=True)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file of mode 0600 as a whole: a new one takes the place of the old one. Errors: as `cannot_write`."""
-    _put(path, text, keep=False)
-
-
 def _put(path: Path, text: str, *, keep: bool) -> None:
-    try:
+    """Write a file of mode 0600 as a whole. keep: one that is there, or that another process makes meanwhile, stays,
+    and is the one that both read: a manager that starts, and `enroll`. Errors: as `cannot_write`."""
+    with path_errors(path):
         path.parent.mkdir(mode=FOLDER, parents=True, exist_ok=True)
         # Mode 0600, and a name that no other process has.
         descriptor, name = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
@@ -181,10 +168,6 @@ def _put(path: Path, text: str, *, keep: bool) -> None:
                 path.hardlink_to(new)
         finally:
             new.unlink(missing_ok=True)
-    except PermissionError as error:
-        raise no_permission(path, error) from error
-    except OSError as error:
-        raise cannot_write(path, error) from error
 
 
 def _is_there(path: Path) -> bool:

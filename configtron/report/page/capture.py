@@ -8,7 +8,7 @@ sorts and filters the list; without it all rows stand there. What the capture sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree.ElementTree import Element
@@ -16,15 +16,16 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from configtron import __version__
-from configtron.fingerprint.passive.columns import FRAME_MASK, Column, Endpoint
-from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports, address
+from configtron.fingerprint.passive.columns import FRAME_MASK
+from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports
 from configtron.fingerprint.passive.summary import SIDES, scales_of
 from configtron.report.campaign_cost import size
-from configtron.report.connection_choice import REPEATS, summed, trouble, volume
+from configtron.report.connection_choice import REPEATS, ConnectionChoice, summed, volume
 from configtron.report.connection_rows import tls_names
+from configtron.report.connection_table import CAPTION, TABLE, row_cells
 from configtron.report.connections import counted
 from configtron.report.page.charts import BAR_HEIGHT, BarPart, legend, split
-from configtron.report.page.course import drawn, lasting
+from configtron.report.page.course import drawn, lasting, opening
 from configtron.report.page.markup import add, document, el, scrolled, short, stretched
 from configtron.report.slow_because import slow_because
 from configtron.report.tables import shown
@@ -32,20 +33,15 @@ from configtron.report.tables import shown
 SCRIPT = Path(__file__).with_name("list.js")
 # Connections that are listed (about 600 bytes each), and drawn (about 50 kB each at most).
 MOST_LISTED, WORST, LARGEST = 1000, 30, 10
-# Pictures that are open at first.
-OPEN = 3
-HEADS = ("frame", "client", "server", "name", "start [s]", "lasted [s]", "up [kB]", "down [kB]", "sent again up",
-         "sent again down", "zero windows", "rtt [ms]", "slow because", "end")  # fmt: skip
-KINDS = {head: None if head in ("client", "server", "name", "slow because", "end") else "num" for head in HEADS}
+# Pictures that are open at first; round trips of an opening that has a picture of its own.
+OPEN, EARLY = 3, 12
+HEADS = (*TABLE, "name")
+KINDS = [None if head in ("client", "server", "slow by", "end", "tls", "http", "name") else "num" for head in HEADS]
 # Limits by colour: alike ones share one, and their words stand beside.
 FAMILIES = {"path": ("handshake", "round-trip"), "server": ("server", "sender"), "client": ("client", "receive-window"),
             "congestion": ("congestion",), "loss": ("timeout", "tail-probe", "fast-retransmit", "loss", "path-mtu"),
             "end, unknown": ("end", "unknown")}  # fmt: skip
 LINES = {"data": "new data", "acked": "acknowledged", "edge": "receive window", "flight": "in flight"}
-LISTED = (
-    "Worst first: a repeat counts one, a timeout and a closed window ten. Sent again: timeout/tail probe/fast/other. A "
-    "linked frame number leads to a picture."
-)
 READING = (
     "They show the direction that carried more, on one axis of time; dots are repeats, in the colour of their lane. In "
     "flight is what was sent and not acknowledged, seen where the capture stood: at the receiver it is acknowledged at "
@@ -54,46 +50,46 @@ READING = (
 
 
 def page(
-    batches: Sequence[ConnectionReports], files: Sequence[str], counts: Mapping[str, int], warnings: Sequence[str]
-) -> str:
-    """Return the whole page. batches: the connections in one batch, with all their segments; or none."""
+    batches: Sequence[ConnectionReports], files: Sequence[str], counts: Mapping[str, int], warnings: Sequence[str],
+    choice: ConnectionChoice,
+) -> str:  # fmt: skip
+    """Return the whole page. batches: the chosen connections in one batch, with all their segments; or none."""
     title = f"Capture {short(', '.join(files))}"
     foot = f"configtron {__version__}: configtron fingerprint pcap -f html. This page loads nothing."
     notes = [el("p", text, class_="warn") for text in warnings]
     notes += [el("p", f"{counted(counts)}.", class_="soft"), el("footer", foot)]
-    if not batches:
+    if not any(map(len, batches)):
         return document(title, [el("h1", title), *notes])
     (reports,) = batches
-    chosen = reports.only(worst_first(reports)[:MOST_LISTED])
-    rows, start_ns = list(chosen), int(reports.columns["started"].min())
-    largest = sorted(range(WORST, len(rows)), key=lambda n: -volume(chosen)[n])[:LARGEST]
-    places = [*range(min(WORST, len(rows))), *sorted(largest)]
+    keys = choice.keys(reports, files)
+    chosen = reports.only(np.array(sorted(range(len(reports)), key=keys.__getitem__)[:MOST_LISTED]))
+    largest = sorted(range(WORST, len(chosen)), key=(-volume(chosen)).__getitem__)[:LARGEST]
+    places, start_ns = [*range(min(WORST, len(chosen))), *sorted(largest)], int(reports.columns["started"].min())
     span_s = (int(reports.columns["ended"].max()) - start_ns) / 1e9
     since = datetime.fromtimestamp(start_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     lead = f"{len(reports)} connections, {size(int(volume(reports).sum()))}, {span_s:.1f} s from {since}."
-    words = f" The first {len(rows)} of {len(reports)} are listed; -f csv has all." if len(rows) < len(reports) else ""
-    anchors = {n: _frame(rows[n], files) for n in places}
-    listed = el("section", el("h2", "Connections", id="connections"), el("p", LISTED + words, class_="soft"),
-                *_list(rows, anchors, files, start_ns))  # fmt: skip
-    drawn_ = f"Drawn: {len(places) - len(largest)} worst and {len(largest)} largest of the others. {READING}"
+    order = f"{choice.sort or 'worst'} first"
+    cells = [
+        [*row_cells(chosen, row, len(files) > 1), *tls_names(*chosen.read(row)[1])[2:]] for row in range(len(chosen))
+    ]
+    listed = el("section", el("h2", "Connections", id="connections"),
+                el("p", f"{order.capitalize()}: {len(chosen)} of {len(reports)}. {CAPTION}.", class_="soft"),
+                *_list(cells, set(places), order))  # fmt: skip
+    drawn_ = f"Drawn: {len(places) - len(largest)} {order}, and {len(largest)} largest of the others. {READING}"
     key = el("ul", *(el("li", el("i", class_=kind), name) for kind, name in LINES.items()), class_="legend key")
     pictures = el("section", el("h2", "Pictures", id="pictures"), el("p", drawn_, class_="soft"), key)
     scales = scales_of(chosen.columns, chosen.columns["options_cut"] == 0)
-    for place, frame in anchors.items():
-        row, found = rows[place], chosen.alone(place)
-        side = int((row.numbers["server_bytes"] or 0) >= (row.numbers["client_bytes"] or 0))
+    for place, row in zip(places, chosen.only(np.array(places)), strict=True):
+        found, side = chosen.alone(place), int((row.numbers["server_bytes"] or 0) >= (row.numbers["client_bytes"] or 0))
         scale = int(scales[1 - side][place]) if found.opened.all() else -1
-        picture = None if row.clock else drawn(found, side, scale, row.numbers)
-        add(pictures, el("details", *_picture(row, frame, side, picture), id=f"c{frame}",
+        early_s = EARLY * (row.numbers["rtt"] or 0.0)
+        spans = [found, *([opening(found, early_s)] if 0.0 < early_s < (row.duration_s or 0.0) / 2 else [])]
+        made = [None if row.clock else drawn(span, side, scale, row.numbers) for span in spans]
+        add(pictures, el("details", *_picture(row, cells[place], side, *made), id=f"c{cells[place][0]}",
                          open="" if place < OPEN else None))  # fmt: skip
     nav = el("nav", el("a", "Connections", href="#connections"), el("a", "Pictures", href="#pictures"))
     head = el("header", el("h1", title), el("p", lead, class_="lead"), _tiles(reports), *notes[:-1], nav)
     return document(title, [head, el("main", listed, pictures), notes[-1]], rules=_rules(), script=SCRIPT.read_text())
-
-
-def worst_first(reports: ConnectionReports) -> Column:
-    """Return the places of the connections: those with most trouble first, then the largest."""
-    return np.lexsort((reports.columns["frame"], -volume(reports), -trouble(reports)))
 
 
 def _tiles(reports: ConnectionReports) -> Element:
@@ -113,47 +109,20 @@ def _tiles(reports: ConnectionReports) -> Element:
     return el("dl", *boxes, class_="tiles")
 
 
-def _list(rows: Sequence[ConnectionReport], anchors: Mapping[int, str], files: Sequence[str], start_ns: int
-          ) -> Iterator[Element]:  # fmt: skip
-    options = [el("option", "worst first", value=-1)]
-    options += [el("option", head, value=n, data_text=None if KINDS[head] else 1) for n, head in enumerate(HEADS)]
+def _list(rows: Sequence[Sequence[str]], linked: Collection[int], order: str) -> Iterator[Element]:
+    options = [el("option", order, value=-1)]
+    options += [el("option", head, value=n, data_text=None if KINDS[n] else 1) for n, head in enumerate(HEADS)]
     field = el("input", id="filter", type="search", placeholder="address, name, end …")
     tools = [el("label", "Filter ", field), el("label", "Sort by ", el("select", *options, id="sort"))]
     yield el("p", *tools, el("span", id="said", role="status", class_="soft"), id="tools", hidden="")
     body = el("tbody")
-    for place, row in enumerate(rows):
-        frame = _frame(row, files)
-        first = el("a", frame, href=f"#c{frame}") if place in anchors else frame
-        cells = zip(HEADS[1:], _cells(row, start_ns), strict=True)
-        add(body, el("tr", el("td", first, class_="num"), *(el("td", cell, class_=KINDS[one]) for one, cell in cells)))
-    heads = el("tr", *(el("th", head, scope="col", class_=KINDS[head]) for head in HEADS))
+    for place, (frame, *cells) in enumerate(rows):
+        first = el("a", frame, href=f"#c{frame}") if place in linked else frame
+        others = (el("td", short(cell, 60), class_=kind) for cell, kind in zip(cells, KINDS[1:], strict=True))
+        add(body, el("tr", el("td", first, class_="num"), *others))
+    heads = el("tr", *(el("th", head, scope="col", class_=kind) for head, kind in zip(HEADS, KINDS, strict=True)))
     yield scrolled(el("table", el("thead", heads), body, class_="rows list"), "Connections", "card wide")
     yield el("button", "Show more", id="more", type="button", hidden="")
-
-
-def _cells(row: ConnectionReport, start_ns: int) -> Iterator[str]:
-    numbers = row.numbers
-    yield from (_site(row.client), _site(row.server), short(tls_names(*row.hellos)[2], 60))
-    yield f"{(row.started_ns - start_ns) / 1e9:.3f}"
-    yield "" if row.duration_s is None else f"{row.duration_s:.3f}"
-    yield from (f"{(numbers[f'{side}_bytes'] or 0) / 1e3:.1f}" for side in SIDES)
-    for side in SIDES:
-        rto, tlp, fast, *others = (int(numbers[f"{side}_{cause}"] or 0) for cause in REPEATS)
-        total = rto + tlp + fast + sum(others)
-        yield f"{total} ({rto}/{tlp}/{fast}/{sum(others)})" if total else ""
-    yield str(int(sum(numbers[f"{side}_zero_windows"] or 0 for side in SIDES)) or "")
-    yield f"{numbers['rtt'] * 1e3:.4g}" if numbers["rtt"] else ""
-    yield slow_because(numbers)
-    yield row.ending
-
-
-def _site(end: Endpoint) -> str:
-    host = address(end)
-    return f"[{host}]:{end.port}" if ":" in host else f"{host}:{end.port}"
-
-
-def _frame(row: ConnectionReport, files: Sequence[str]) -> str:
-    return f"{row.file + 1}:{row.frame}" if len(files) > 1 else str(row.frame)
 
 
 def _rules() -> str:
@@ -162,13 +131,14 @@ def _rules() -> str:
     return "body { max-width: 1320px; }\n@media (max-width: 640px) {\n" + "\n".join(cells) + "\n}\n"
 
 
-def _picture(row: ConnectionReport, frame: str, side: int, picture: Element | None) -> Iterator[Element]:
+def _picture(
+    row: ConnectionReport, cells: Sequence[str], side: int, picture: Element | None, early: Element | None = None
+) -> Iterator[Element]:
     """Yield what a connection's part holds: names, why it was slow, the picture and its words, the verdicts."""
-    again = sum(int(row.numbers[f"{SIDES[side]}_{cause}"] or 0) for cause in REPEATS)
-    facts = [size(int(row.numbers[f"{SIDES[side]}_bytes"] or 0)), f"{again} sent again", row.ending]
-    ends = f"{_site(row.client)} {'←' if side else '→'} {_site(row.server)} "
-    name = el("b", f"{frame}  {ends}", el("small", short(tls_names(*row.hellos)[2], 60)))
-    yield el("summary", name, " · ".join(facts))
+    sent, again = cells[TABLE.index("down" if side else "up") :][:2]
+    facts = f"{sent}{again and f', sent again {again}'} · {row.ending}"
+    ends = f"{cells[0]}  {cells[1]} {'←' if side else '→'} {cells[2]} "
+    yield el("summary", el("b", ends, el("small", short(cells[-1], 60))), facts)
     if row.limits:
         total, names = sum(one.ns for one in row.limits), list(FAMILIES)
         parts = [BarPart(next(n for n, name in enumerate(names) if one.limit in FAMILIES[name]), one.limit, one.ns)
@@ -185,5 +155,7 @@ def _picture(row: ConnectionReport, frame: str, side: int, picture: Element | No
         place = f" Captured {row.place if row.place == 'between' else f'at the {row.place}'}." if row.place else ""
         yield el("p", f"{picture.get('aria-label')}{place}")
         yield el("div", picture, class_="course")
+    if early is not None:
+        yield el("details", el("summary", f"The first {EARLY} round trips"), el("div", early, class_="course"))
     verdicts = "; ".join(f"{one.knob} {shown(one)}" for one in row.observations)
     yield el("p", f"Verdicts: {verdicts or 'none'}.", class_="soft")

@@ -114,6 +114,13 @@ def drawn(found: Connections, side: int, scale: int, numbers: Mapping[str, float
     return made.svg("; ".join(words) + ".")
 
 
+def opening(found: Connections, span_s: float) -> Connections:
+    """Return the segments of one connection within its first so many seconds."""
+    end = int(np.searchsorted(found.rows.at, found.rows.at[0] + span_s * 1e9))
+    some = {name: getattr(found, name)[:end] for name in ("of", "server", "seq", "ack")}
+    return found._replace(rows=found.rows.take(np.arange(end)), end=np.array([end]), **some)
+
+
 def lasting(seconds: float) -> str:
     """Return a time as text."""
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"

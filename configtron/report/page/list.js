@@ -6,9 +6,17 @@
   const rows = [...table.tBodies[0].rows].map((row, n) => ({ row, n, text: row.textContent.toLowerCase() }));
   let most = STEP, column = -1, up = true;
   const isText = () => Boolean(sort.options[sort.selectedIndex].dataset.text);
+  // 17 and 2:17 (frames), 5.24 MB, 3/0/12/0 1.5 % (repeats), >= 10 L, server 3; -1 for none.
+  const number = text => {
+    const found = text.match(/^(?:(\d+):)?(?:>= |client |server )?(\d[\d.]*(?:\/\d+)*)(?: ([kMGT])B)?/);
+    if (!found) return -1;
+    const sum = found[2].split('/').reduce((before, part) => before + +part, 0);
+    return sum * ({ k: 1e3, M: 1e6, G: 1e9, T: 1e12 }[found[3]] || 1) + (+found[1] || 0) * 1e12;
+  };
   const value = one => {
-    const text = column < 0 ? one.n : one.row.cells[column].textContent, number = parseFloat(text);
-    return isText() ? text : Number.isNaN(number) ? -1 : number;
+    if (column < 0) return one.n;
+    const text = one.row.cells[column].textContent;
+    return isText() ? text : number(text);
   };
   const show = () => {
     const words = field.value.toLowerCase().split(/\s+/);

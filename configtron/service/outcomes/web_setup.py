@@ -24,7 +24,7 @@ from pathlib import Path
 from configtron.intake.receiving.http_endpoint import beacons_at
 from configtron.intake.receiving.log_socket import FOLDER_MODE, WANTED_QUEUE, queue_length
 from configtron.linux.xdg import JOINED
-from configtron.model.errors import BadInput, ConfigtronError, Missing, Refused, cannot_write, no_permission
+from configtron.model.errors import BadInput, ConfigtronError, Missing, Refused, path_errors
 from configtron.service.lease.systemd_units import place_warning, program
 from configtron.service.outcomes import web_server_texts as texts
 from configtron.service.outcomes.marked_lines import (
@@ -238,29 +238,20 @@ def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 def read(path: Path) -> str | None:
     """Return a file's text, byte for byte; None without the file. Errors: `Missing`, `BadInput`."""
-    try:
+    with path_errors(path), suppress(FileNotFoundError):
         return path.read_bytes().decode(errors="surrogateescape")
-    except FileNotFoundError:
-        return None
-    except PermissionError as error:
-        raise no_permission(path, error) from error
-    except OSError as error:
-        raise cannot_write(path, error) from error
+    return None
 
 
 def write(path: Path, text: str | None) -> None:
     """Write a file's text, or remove the file; owner and mode stay. Errors: `Missing`, `BadInput`, `Unwritten`."""
-    try:
+    with path_errors(path):
         if text is None:
             path.unlink(missing_ok=True)
         elif path.parent.is_dir():
             _replace(path.resolve(), text.encode(errors="surrogateescape"))
         else:
             raise Missing(f"no folder {path.parent} here: this setup is for Debian's layout; see docs/learn.md")
-    except PermissionError as error:
-        raise no_permission(path, error) from error
-    except OSError as error:
-        raise cannot_write(path, error) from error
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import random
+import struct
 import subprocess
 import sys
 from collections import Counter
@@ -42,10 +43,13 @@ def extended(protocol: int, head: bytes) -> bytes:
     return SIX[:4] + size + bytes([protocol]) + SIX[7:40] + head + SIX[40:]
 
 
+PORTS = ((50000, 443), (443, 50000), (50000, 53), (443, 4789), (4789, 443), (51820, 1194), (9, 4500))
 UDP = b"\xc3\x50\x12\xb5\xff\xff\0\0"
 ODD = [
     extended(60, b"\6" + bytes(7)), extended(44, b"\6" + bytes(7)), extended(44, b"\6\0\0\1" + bytes(4)),
     within(FOUR, 4, b""), within(FOUR, 47, b"\0\0\x08\0"), within(FOUR, 17, UDP), within(FOUR, 1, b""),
+    *(within(b"\1query", 17, struct.pack(">HHHH", *ports, 14, 0)) for ports in PORTS), within(b"", 17, UDP),
+    within(FOUR, 1, b"\3\4\0\0\0\0\1\1"), within(FOUR, 1, b"\3\1" + bytes(6)), extended(58, b"\2\0\0\0\0\0\5\0"),
     within(write.ethernet(FOUR), 17, UDP + b"\x08" + bytes(7)), within(write.ethernet(SIX), 97, b"\x30\0"),
 ]  # fmt: skip
 # Link types, and what stands before an IP packet there.
@@ -56,6 +60,8 @@ LINKS: list[tuple[int, Callable[[bytes], bytes]]] = [
     (113, lambda p: bytes(14) + write.kind(p) + p), (276, lambda p: write.kind(p) + bytes(18) + p),
     (1, lambda p: bytes(12) + b"\x89\x26" + bytes(4) + write.kind(p) + p), (101, bytes), (108, lambda p: bytes(4) + p),
     (109, lambda p: bytes(12) + p), (226, lambda p: bytes(24) + p), (9, bytes), (252, bytes),
+    (1, lambda p: bytes(12) + b"\x08\x06" + p), (1, lambda p: bytes(12) + b"\x81\0\0\1\x88\xcc" + p),
+    (1, lambda p: bytes(12) + b"\0\x26\x42\x42\3" + p), (1, lambda p: bytes(12) + b"\0\x26\xaa\xaa\3\0\0\0\x08\0" + p),
 ]  # fmt: skip
 
 
@@ -74,7 +80,13 @@ def seen(source: CaptureSource, buffer: int) -> dict[str, Any]:
     wanted = {(pairs.ends[way >> 1], way & 1): (r.seq, r.left, r.looks) for way, r in heads.wanted.items()}
     columns = {name: (column.dtype, column.tobytes()) for name, column in rows._asdict().items() if name != "pair"}
     ends = [pairs.ends[pair] for pair in rows.pair.tolist()]
-    return {**columns, "ends": ends, "counts": +counts, "heads": (heads.kept, heads.size, wanted), "end": (keylog, why)}
+    return {
+        **columns,
+        "ends": ends,
+        "counts": +counts,
+        "heads": (heads.kept, heads.size, wanted, sorted(heads.too_big)),
+        "end": (keylog, why),
+    }
 
 
 def both(monkeypatch: pytest.MonkeyPatch, data: bytes, buffer: int = 4096) -> dict[str, Any]:
@@ -159,7 +171,7 @@ def capture_of(chance: random.Random) -> bytes:
 def test_any_bytes_read_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     found = [both(monkeypatch, capture_of(chance), chance.choice((512, 4096, 1 << 16))) for _ in range(10)]
-    assert sum(one["counts"].get("tcp", 0) for one in found) > 50
+    assert sum(one["counts"].get("tcp", 0) for one in found) > 20
 
 
 def test_places_outside_the_buffer_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,5 +85,5 @@ def test_names_of_strangers_stay_text_and_the_page_fits(tmp_path: Path) -> None:
 def test_a_page_is_bounded(tmp_path: Path) -> None:
     write_refused(tmp_path / "scan.pcap", 1500)
     page = page_of(tmp_path / "scan.pcap")
-    assert "The first 1000 of 1500 are listed" in page and len(page) < 2_000_000
+    assert "Worst first: 1000 of 1500." in page and len(page) < 2_000_000
     assert page.count("<tr>") == 1001 and page.count("<details") == 40

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT
+"""Openings in which the inferences find the same, but for frames: columns over connections.
+
+Question   Which connections need not be read, because another one that was read has an opening like theirs?
+Method     Of conversations like `rwin` without kept streams the inferences look at one SYN and one SYN-ACK, at TTL,
+           timestamps and their clock in the server's later segments, and at the window of its first ACK of data. Where
+           all of it is the same, so is what they find; the frames are those of three segments (`PLACES`).
+Reads as   a number for each connection, and three rows.
+Fails as   `UNIQUE`: the connection is read by itself, as where SYNs were repeated or the clock was set back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from configtron.fingerprint.passive.columns import DF, STAMPED, Column
+from configtron.fingerprint.passive.gathering import Batch
+from configtron.fingerprint.passive.heads import KeptSegment
+from configtron.fingerprint.passive.traces import OPENING_MOST, read_options
+from configtron.fingerprint.stack import of_other_clock
+from configtron.model.nouns import ACK, OPT_TIMESTAMPS, RST, SYN
+
+# In place of the number of a kind: the connection is a kind of its own.
+UNIQUE = -1
+# The segments that observations of such an opening name: SYN-ACK, first later one of the server, its first ACK of data.
+PLACES = 3
+# 2^64 / golden ratio. It is odd, so multiplying by it modulo 2^64 loses no bit.
+HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+def equal_openings(batch: Batch, chosen: Column) -> tuple[Column, Column]:
+    """Return the numbers of the `chosen` connections, `UNIQUE` or equal for equal openings; the rows of `PLACES`."""
+    found, rows = batch.found, batch.found.rows
+    begin = found.begin[chosen]
+    place = begin[:, None] + np.arange(OPENING_MOST)
+    there = place < found.end[chosen, None]
+    place = np.where(there, place, begin[:, None])
+    flags, ttl = np.where(there, rows.flags[place], 0), rows.ttl[place]
+    stamped = (rows.bits[place] & STAMPED) != 0
+    heard = found.server[place] & ((flags & (SYN | ACK)) == ACK)
+    later, acks = heard & ((flags & RST) == 0), heard & (found.ack[place] > 1)
+    first, acked = later.argmax(axis=1), acks.argmax(axis=1)
+    lead = np.arange(len(begin)), first
+    ticks = (rows.tsval[place] - rows.tsval[place[:, 1:2]]).view(np.int32).astype(np.int64)
+    at = (rows.at[place] - rows.at[begin][:, None]) / 1e9
+    began = stamped[:, 1]
+    other = began & (later & stamped & of_other_clock(ticks, at - at[:, 1:2])).any(axis=1)
+    places = np.stack((place[:, 1], place[lead], place[np.arange(len(begin)), acked]), axis=1)
+    layouts: dict[tuple[tuple[int, object], ...], int] = {}
+    kinds = [
+        np.array([layouts.setdefault(_layout(batch.heads.kept.get(frame)), len(layouts)) for frame in frames], np.int64)
+        for frames in rows.frame[place[:, :2]].T.tolist()
+    ]
+    has_stamps = np.array([any(kind == OPT_TIMESTAMPS for kind, _ in layout) for layout in layouts], bool)
+    plain = (
+        ((flags[:, :2] & (SYN | ACK | RST)) == (SYN, SYN | ACK)).all(axis=1)
+        & (found.server[place[:, :2]] == (0, 1)).all(axis=1)
+        & (((flags & SYN) != 0).sum(axis=1) == 2) & (batch.summary.columns["clock"][chosen] == 0)
+        & (~later | ((ttl == ttl[lead][:, None]) & (stamped == stamped[lead][:, None]))).all(axis=1)
+        & (rows.frame[places[:, 0]] < np.where(first > 0, rows.frame[places[:, 1]], np.iinfo(np.int64).max))
+    )  # fmt: skip
+    if len(has_stamps):
+        plain &= has_stamps[kinds[1]] == began
+    synack, pairs = places[:, 0], rows.pair[begin].tolist()
+    numbers = group_numbers(
+        np.array([len(batch.ends[pair][0].address) for pair in pairs], np.int64), *kinds,
+        flags[:, 0], flags[:, 1], rows.window[synack], rows.ttl[synack],
+        rows.tos[synack], rows.ident[synack] != 0, rows.bits[synack] & DF, rows.length[synack] > 0, first > 0,
+        ttl[lead], stamped[lead], other, acked > 0, rows.window[places[:, 2]], first == acked,
+    )  # fmt: skip
+    return np.where(plain, numbers, UNIQUE), places
+
+
+def _layout(head: KeptSegment | None) -> tuple[tuple[int, object], ...]:
+    """Return TCP options; of timestamps whether they are zero alone."""
+    options: Iterable[tuple[int, bytes]] = read_options(head.options) if head is not None else ()
+    return tuple((kind, (len(data), any(data[:4])) if kind == OPT_TIMESTAMPS else data) for kind, data in options)
+
+
+def group_numbers(*columns: Column) -> Column:
+    """Return a number for each row of these integer columns; equal rows, and only those, have the same number."""
+    rows = np.stack([column.astype(np.int64) for column in columns])
+    mixed = np.zeros(rows.shape[1], np.uint64)
+    for column in rows.view(np.uint64):
+        mixed = (mixed ^ column) * HASH_MULTIPLIER
+        mixed ^= mixed >> np.uint64(32)
+    _, first, numbers = np.unique(mixed, return_index=True, return_inverse=True)
+    if not (rows == rows[:, first[numbers]]).all():
+        # Two different rows have the same hash.
+        numbers = np.unique(rows, axis=1, return_inverse=True)[1].reshape(-1)
+    return numbers

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT
+"""A connection's time by what limited it: each wait to its cause, all of them to the duration, in words."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from configtron.fingerprint.passive.connection_report import ConnectionReport
+from configtron.model.nouns import ACK, FIN, PSH
+from configtron.report.slow_because import slow_because
+from tests.support.made_capture import FULL, Conversation, Step, acked, flight, says, talk, written
+from tests.support.read_capture import reports
+
+ANSWER = flight(0.2, 0, 10), acked(10, 0.21)
+SHUT = tuple(step for n in range(3) for step in (
+    lambda c, n=n: setattr(c, "window", 0), acked(10, 1.0 + n), lambda c: setattr(c, "window", 65535)))  # fmt: skip
+ENDS = (packed := bytes((198, 51, 100, 2, 192, 0, 2, 1)))[:4], packed[4:]
+
+
+def too_big(port: int = 40000, version: int = 4, kind: tuple[int, int] = (3, 4)) -> Step:
+    """A router's message that the server's packet to this port was too big, MTU 1280."""
+    ports = struct.pack(">HHI", 80, port, 1)
+    if version == 4:
+        quoted = bytes((0x45, 0, 5, 220, 0, 0, 0, 0, 64, 6, 0, 0)) + b"".join(ENDS) + ports
+        body = struct.pack(">BBHHH", *kind, 0, 0, 1280) + quoted
+        return lambda c: c.frames.append(
+            (
+                round(1000.3e9),
+                bytes((0x45, 0, 0, 20 + len(body), 0, 0, 0, 0, 64, 1, 0, 0, 203, 0, 113, 9)) + ENDS[0] + body,
+            )
+        )
+    six = bytes(15) + b"\2", bytes(15) + b"\1"
+    quoted = struct.pack(">IHBB", 6 << 28, 8, 6, 64) + six[0] + six[1] + ports
+    body = struct.pack(">BBHI", 2, 0, 0, 1280) + quoted
+    return lambda c: c.frames.append(
+        (round(1000.3e9), struct.pack(">IHBB", 6 << 28, len(body), 58, 64) + six[1] + six[0] + body)
+    )
+
+
+def read(conversation: Conversation, folder: Path) -> ConnectionReport:
+    (one,), _ = reports(written(conversation.frames, folder))
+    assert sum(share.ns for share in one.limits) == int(one.numbers["ended"] or 0) - one.started_ns
+    return one
+
+
+@pytest.mark.parametrize(("steps", "limit", "grade", "seconds", "words"), [
+    ((flight(2.2, 0, 10), acked(10, 2.21)), "server", "C", 2.0, "server thought before its first byte 2.0 s"),
+    ((*ANSWER, says(0, 3.2, ACK | PSH, 101, 1 + 10 * FULL, 50), flight(3.3, 10, 1)), "client", "C", 2.99, "client thought 3.0 s"),
+    ((*ANSWER, flight(3.2, 10, 1), acked(11, 3.2)), "sender", "C", 3.0, "sender's application or buffer 94 %"),
+    ((*ANSWER, lambda c: c.end(5.2, 10)), "end", "C", 4.9, "open 4.9 s after the last data"),
+    ((says(1, 0.2, ACK, 1, 101), says(0, 4.0, ACK | FIN, 101, 1),), "server", "C", 3.8, "server did not answer for 3.8 s"),
+    # the window closes, and opens after three seconds
+    ((*ANSWER, *SHUT, acked(10, 4.0), flight(4.1, 10, 1), acked(11, 4.1)), "receive-window", "B", 3.0,
+     "receive window 73 %; zero window: client's 3 x"),
+    # nothing came but acknowledgements: what the other side sent is not known
+    ((acked(0, 0.4), acked(5, 1.0), acked(9, 3.0)), "unknown", "N", 2.9, "unknown 97 %"),
+])  # fmt: skip
+def test_each_wait_has_its_cause(
+    steps: tuple[Step, ...], limit: str, grade: str, seconds: float, words: str, tmp_path: Path
+) -> None:
+    one = read(talk(*steps), tmp_path)
+    first = one.limits[0]
+    assert (first.limit, first.grade) == (limit, grade), one.limits
+    assert first.ns / 1e9 == pytest.approx(seconds, abs=0.12) and slow_because(one.numbers) == words
+
+
+@pytest.mark.parametrize(("message", "told"), [
+    (too_big(), True), (too_big(40001), False), (too_big(kind=(3, 1)), False), (too_big(version=6), False),
+])  # fmt: skip
+def test_a_router_names_the_connection(message: Step, told: bool, tmp_path: Path) -> None:
+    one = read(talk(*ANSWER, message), tmp_path)
+    assert (one.numbers["frag_needed"], one.numbers["frag_needed_mtu"]) == ((1, 1280) if told else (0, None))
+    assert slow_because(one.numbers).endswith("; ICMP fragmentation needed 1 x, MTU 1280") == told
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_shares_add_up_whatever_the_rows(seed: int, tmp_path: Path) -> None:
+    """Random numbers, flags and lengths, read at once and in parts."""
+    random = np.random.default_rng(seed)
+    conversation = Conversation(opened=bool(seed % 2))
+    for n in range(400):
+        flags = int(random.choice([16, 24, 17, 2, 18, 4, 20]))
+        way, seq, ack, size = random.integers([0, 0, 0, 0], [2, 1 << 16, 1 << 16, 3]).tolist()
+        conversation.send(way, 1 + n / 100, flags, seq, ack, size * 700)
+    for most in (None, 50):
+        found, _ = reports(written(conversation.frames, tmp_path), most=most, buffer=1 << 12)
+        for one in found:
+            whole = int(one.numbers["ended"] or 0) - one.started_ns
+            assert one.clock or sum(share.ns for share in one.limits) == whole
