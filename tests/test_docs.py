@@ -186,7 +186,7 @@ def of_a_connection() -> set[str]:
     verdicts = {f"{knob}{suffix}" for knob in connection_rows.SHOWN_KNOBS for suffix in ("", "_grade", "_reason")}
     documented = set(connection_rows.columns()) - verdicts
     return {re.sub("^(client|server)_(?!name)", "", name) for name in documented} | {
-        "merged", "incomplete", "clock", "out_of_order", "windows",
+        "merged", "incomplete", "clock", "out_of_order", "windows", "limits",
     }  # fmt: skip
 
 

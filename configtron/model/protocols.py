@@ -64,9 +64,11 @@ class Driver(Protocol):
     def settable(self) -> Mapping[str, Reach]:
         """Return the knobs it can set on this host now, by name."""
 
+    @property
     def reachable(self) -> Mapping[str, Reach]:
         """Return the knobs it sets on a host that has all it needs, by name. Reads nothing of this host."""
 
+    @property
     def unreachable(self) -> Mapping[str, str]:
         """Return the knobs that it sets on no host: knob -> the reason, and the setting to use in its place."""
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports, numbers_of
-from configtron.fingerprint.passive.limits import LIMITS
 from configtron.fingerprint.passive.summary import SIDES
 from configtron.model.nouns import Observation
 from configtron.model.records import Json, canonical
@@ -27,17 +26,18 @@ from configtron.report.connection_rows import tls_names
 from configtron.report.files import visible
 from configtron.report.folding import Sheet
 from configtron.report.rendering import MOST_ROWS
+from configtron.report.slow_because import slow_because
 from configtron.report.tables import cell, shown
 
-TABLE = ("frame", "client", "server", "s", "rtt ms", "slow by", "up", "sent again", "down", "sent again", "shut", "icw",
-         "end", "tls", "http")  # fmt: skip
+TABLE = ("frame", "client", "server", "s", "rtt ms", "up", "sent again", "down", "sent again", "shut", "icw",
+         "end", "tls", "http", "slow because")  # fmt: skip
 # The column that a second line begins with.
 SECOND = "up"
 RIGHT = frozenset(("frame", "s", "rtt ms", "up", "down"))
 CAPTION = (
-    "slow by: what most of its time was spent on; up: what the client sent, down: the server; sent again: after a "
-    "timeout/as a tail probe/fast/otherwise, and the share lost; shut: windows that client/server closed; behind icw "
-    "its grade; --connection FRAME shows one in whole"
+    "up: what the client sent, down: the server; sent again: after a timeout/as a tail probe/fast/otherwise, and the "
+    "share lost; shut: windows that client/server closed; behind icw its grade; slow because: what most of the time "
+    "was spent on; --connection FRAME shows one in whole"
 )
 # Sums of the last line, by the columns that they are made of.
 SUMS = {"bytes": ("bytes",), "data": ("data",), "again": ("rto", "fast", "other"), "timeouts": ("rto",),
@@ -104,22 +104,16 @@ def row_cells(reports: ConnectionReports, row: int, several: bool) -> list[str]:
     return [
         f"{(frame >> FILE_SHIFT) + 1}:{frame & FRAME_MASK}" if several else str(frame & FRAME_MASK),
         *map(named, reports.ends[row]), "-" if span != span else f"{span:.3f}",
-        f"{rtt * 1e3:.{1 if rtt >= 1e-3 else 3}f}" if rtt else "-", *_slow(reports, row),
+        f"{rtt * 1e3:.{1 if rtt >= 1e-3 else 3}f}" if rtt else "-",
         *(text for side in SIDES for text in _sent(reports, numbers, row, side)),
         "/".join(shut) if any(map(int, shut)) else "", _window(verdicts.get("icw")), f"{by}{end}",
-        visible(tls), visible(spoken),
+        visible(tls), visible(spoken), slow_because(numbers),
     ]  # fmt: skip
 
 
 def _window(icw: Observation | None) -> str:
     """Return it with its grade; why it is not known is for those who ask for the connection."""
     return "-" if icw is None or icw.value is None else cell(icw)
-
-
-def _slow(reports: ConnectionReports, row: int) -> Iterator[str]:
-    """Yield what limited it most, with its share of the time."""
-    limit, share = (column[row] for column in reports.limited)
-    yield "" if share != share else f"{LIMITS[limit]} {100 * share:.0f} %"
 
 
 def _sent(reports: ConnectionReports, numbers: dict[str, float], row: int, side: str) -> Iterator[str]:

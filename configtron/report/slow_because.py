@@ -37,9 +37,10 @@ def slow_because(numbers: Mapping[str, float | None]) -> str:
         )  # fmt: skip
         for one in said
     ]
-    if first.limit == "server" and first.times == 1 and first.ns >= SLOW_SHARE * whole:
-        silent = not numbers["server_bytes"]
-        words[0] = words[0].replace("thought", "did not answer for" if silent else "thought before its first byte")
+    if first.limit == "server" and not numbers["server_bytes"]:
+        words[0] = words[0].replace("thought", "did not answer for")
+    elif first.limit == "server" and first.times == 1 and first.ns >= SLOW_SHARE * whole:
+        words[0] = f"slow first byte: {words[0]}"
     if (syns := int(numbers["syns"] or 0)) > 1:
         words.append(f"SYN sent {syns} x")
     closed = [

@@ -122,6 +122,7 @@ class Endpoint(NamedTuple):
     port: int
 
 
+IPV4 = 4
 # A pair's key: 40 bytes, addresses big-endian so that they can be cut out as they are.
 KEY = np.dtype(
     [("version", "u2"), ("port0", "<u2"), ("port1", "<u2"), ("pad", "u2"), ("high0", ">u8"), ("low0", ">u8"),
@@ -145,7 +146,20 @@ class PairEnds(Sequence[tuple[Endpoint, Endpoint]]):
     def __getitem__(self, pair: slice) -> list[tuple[Endpoint, Endpoint]]: ...
     def __getitem__(self, pair: int | slice) -> tuple[Endpoint, Endpoint] | list[tuple[Endpoint, Endpoint]]:
         """Return the ends of a pair, or of a slice of pairs."""
-        return _ends(self._keys[pair]) if isinstance(pair, int) else [_ends(key) for key in self._keys[pair]]
+        return self.of([pair])[0] if isinstance(pair, int) else self.of(range(len(self))[pair])
+
+    def of(self, pairs: Sequence[int]) -> list[tuple[Endpoint, Endpoint]]:
+        """Return the ends of these pairs, many at once."""
+        keys = [self._keys[pair] for pair in pairs]
+        ports = np.frombuffer(b"".join(keys), KEY)
+        low = [key[20 if key[0] == IPV4 else 8 : 24] for key in keys]
+        high = [key[36 if key[0] == IPV4 else 24 : 40] for key in keys]
+        ends = (zip(low, ports["port0"].tolist(), strict=True), zip(high, ports["port1"].tolist(), strict=True))
+        return list(zip(*(map(Endpoint._make, side) for side in ends), strict=True))
+
+    def version(self, pair: int) -> int:
+        """Return the version of IP of a pair."""
+        return self._keys[pair][0]
 
     @property
     def ports(self) -> Column:
@@ -184,12 +198,6 @@ class Pairs:
         self._keys = [self._keys[old] for old in kept]
         self._numbers = {key: number for number, key in enumerate(self._keys)}
         return {old: new for new, old in enumerate(kept)}
-
-
-def _ends(key: bytes) -> tuple[Endpoint, Endpoint]:
-    first = 12 if key[0] == 4 else 0
-    low, high = key[8 + first : 24], key[24 + first : 40]
-    return Endpoint(low, int.from_bytes(key[2:4], "little")), Endpoint(high, int.from_bytes(key[4:6], "little"))
 
 
 def radix_order(column: Column) -> Column:

@@ -21,9 +21,11 @@ Reads as   columns `limit_NAME_PART` over connections; they add up over the part
 Fails as   `unknown` for what was never acknowledged, and while the smaller sender has data outstanding. Behind a loss,
            a lost tail is not seen: its repeat looks like new data after a pause (`sender`, or `server`).
 Differs    from T-RAT, which guesses flights from one direction and calls one limit for a whole connection: flights blur
-           where segments are paced. From Siekkinen and others, whose thresholds of scores decide: here each wait has its
-           evidence. As in both, a window and the congestion window that stop at the same byte are not told apart: the
-           window is named. At a place other than the sender's, jitter of the path up to there blurs what released data.
+           where segments are paced. From Siekkinen and others, whose thresholds of scores decide: here each wait has
+           its evidence. As in both, two windows that stop at the same byte are not told apart: the receiver's is named;
+           and a congestion window that is fixed (a route's, BBR's at its rate) looks like a send buffer. At a place
+           other than the sender's, jitter of the path up to there blurs what released data, and the sender's timers are
+           not seen: losses are read from its repeats, and before them from the numbers of its packets (grade L).
 Source     Zhang, Breslau, Paxson, Shenker, On the Characteristics and Origins of Internet Flow Rates, SIGCOMM 2002
            (T-RAT); Siekkinen, Urvoy-Keller, Biersack, En-Najjary, Root Cause Analysis for Long-Lived TCP Connections,
            CoNEXT 2005
@@ -114,7 +116,7 @@ def limits(numbers: Mapping[str, float | None]) -> tuple[Limit, ...]:
                 "N" if name == "unknown" else "B" if twice.get(name) else "L" if name in LOSSES and not near else "C"
             )
             shown = tuple(sorted({frame & FRAME_MASK for frame in frames if frame > 0}))
-            found.append(Limit(name, ns, times, grade, shown))
+            found.append(Limit(name, ns, max(times, 1), grade, shown))
     return tuple(sorted(found, key=lambda one: -one.ns))
 
 
@@ -180,7 +182,6 @@ def share_time(
     starts = np.where((code >= TIMEOUT) & (code <= MTU), flow.cause >= 0, code != before(code, of, -1))
     begins = new[starts[new]]
     times = np.bincount(place[begins], minlength=count * len(LIMITS)).reshape(count, -1)
-    times = np.maximum(times, shares > 0)
     frame = rows.frame[order][new]
     first, last = (np.full(count * len(LIMITS), ABSENT, np.int64) for _ in range(2))
     first[place[new][::-1]] = frame[::-1]
@@ -350,9 +351,8 @@ class _Flow:
     def opening(self, main: Column) -> tuple[Column, Column]:
         """Return whether each row stands in the handshake, and whether it is the client's segment that ends it."""
         client = (self.by_main != main[self.of]) & ((self.flags & SYN) == 0)
-        total = np.cumsum(client)
-        early = total - client - (total - client)[self.found.begin][self.of] == 0
-        early &= self.found.opened.any(axis=1)[self.of]
+        opened: Column = self.found.opened[:, 0] | self.found.opened[:, 1]
+        early = (_last(client, self.of) < 0) & opened[self.of]
         return early, early & client
 
     def stuck(self, told: Column) -> Column:

@@ -87,7 +87,7 @@ def packets_of(
     part = slice(begin, min(int(found.end[connection]), begin + most))
     rows = [column[part].tolist() for column in found.rows]
     (at, frame, pair, _, _, _, flags, window, length, tsval, tsecr, _, _, ttl, tos, ident, bits, _) = rows
-    version = 4 if len(batch.ends[pair[0]][0].address) == 4 else 6
+    version = batch.ends.version(pair[0])
     theirs = "server" if observer == "client" else "client"
     started, kept = at[0], batch.heads.kept
     packets = []
@@ -136,8 +136,7 @@ def ends_of(batch: Batch, connections: Column) -> list[tuple[Endpoint, Endpoint]
     """Return client and server of each of these connections."""
     found = batch.found
     pairs, clients = found.rows.pair[found.begin[connections]].tolist(), found.client[connections].tolist()
-    lower_first = [batch.ends[pair] for pair in pairs]
-    return [(ends[1], ends[0]) if client else ends for ends, client in zip(lower_first, clients, strict=True)]
+    return [ends[::-1] if client else ends for ends, client in zip(batch.ends.of(pairs), clients, strict=True)]
 
 
 def spoken(batch: Batch, connection: int) -> dict[str, bytes]:

@@ -17,9 +17,12 @@ from configtron.cli.outermost import run
 from configtron.cli.settings import hint
 from configtron.model.errors import DONE, NOTHING, PARTIAL, PRIVILEGE, USAGE
 from configtron.model.nouns import ACK, PSH, RST, SYN
+from configtron.service.capture import CaptureReading
+from configtron.service.progress import Event
 from tests.support import ROOT
 from tests.support import capture_bytes as write
 from tests.support import made_capture as made
+from tests.support.synthetic_capture import write as write_page_loads
 
 Spoken = pytest.CaptureFixture[str]
 
@@ -67,9 +70,13 @@ def test_a_table_has_both_directions_worst_first_and_a_line_of_sums(file: str, m
     assert err == "29 frames, 29 tcp, 2 connections\n"
     pcap(mixed)
     head, *rows = capsys.readouterr().out.splitlines()
-    assert head.split()[6:] == "slow by up sent again down sent again shut icw end".split()
-    assert rows[0].split()[3:] == "4.500 100.0 timeout 95 % 3.95 kB 2/0/0/0 33 % 0 B 0/1 - open".split()
-    assert rows[1].split()[3:] == "2.000 100.0 tail-probe 85 % 100 B 3.95 kB 0/1/0/0 0.0 % >= 4 L open".split()
+    assert head.split()[6:] == "up sent again down sent again shut icw end slow because".split()
+    assert rows[0].split()[3:] == (
+        "4.500 100.0 3.95 kB 2/0/0/0 33 % 0 B 0/1 - open timeouts 4.3 s, 2 x from frame 18; zero window: server's 1 x"
+    ).split()
+    assert rows[1].split()[3:] == (
+        "2.000 100.0 100 B 3.95 kB 0/1/0/0 0.0 % >= 4 L open tail loss probes 1.7 s, 1 x from frame 9"
+    ).split()
     assert len(rows) == 40 + 5 and rows[-1] == (
         "52 connections (40 shown; --all shows every one); 8 kB; 17 % sent again; 2 timeouts; 1 zero windows; 45 resets"
     )
@@ -78,7 +85,8 @@ def test_a_table_has_both_directions_worst_first_and_a_line_of_sums(file: str, m
 
 
 @pytest.mark.parametrize(("typed", "ports"), [
-    ("--where trouble>0", [40000, 40001]), ("--where loss>25", [40001]), ("--where loss<=25", [40000]),
+    ("--where trouble>0", [40000, 40001]), ("--where trouble=30", [40001]), ("--where trouble=1", [40000]),
+    ("--where loss>25", [40001]), ("--where loss<=25", [40000]),
     (r"--where client~:4000\d$ --where client_bytes>=1000", [40001]), ("--where rtt>0.05", [40000, 40001]),
     ("--where ended!=reset --where server=198.51.100.2:80 --where client_port<50046", [40000, 40001, 50045]),
     ("--where icw>=4", [40000]), ("--where icw>4", []), ("--where icw<9", []), ("--where icw!=3", [40000]),
@@ -191,6 +199,13 @@ def test_round_trips_of_a_local_network_are_not_nought(tmp_path: Path, capsys: S
     path.write_bytes(write.pcap(write.conversation(rtt_ns=33_000), nano=True))
     pcap(path)
     assert " 0.034 " in capsys.readouterr().out
+
+
+def test_bytes_are_reported_while_a_file_is_read(tmp_path: Path) -> None:
+    write_page_loads(path := tmp_path / "loads.pcap", 3000)
+    seen: list[Event] = []
+    assert list(CaptureReading((str(path),), progress=seen.append).batches())
+    assert 0 < seen[-1].done == seen[-1].total == path.stat().st_size // 10**6
 
 
 EVIDENCE = "fixtures/http/nginx-h2/trace.pcapng.gz"

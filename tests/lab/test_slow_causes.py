@@ -39,5 +39,8 @@ def test_planted_causes_are_named(tmp_path: Path) -> None:
             if place not in plant.blind:
                 assert one.limits[0].limit == plant.cause[0], (name, place, one.limits)
             if place == ("client" if plant.upload else "server"):
-                ours, theirs = (share.ns for share in one.limits if share.limit == "receive-window"), found[name]["info"]
+                ours, theirs = (
+                    (share.ns for share in one.limits if share.limit == "receive-window"),
+                    found[name]["info"],
+                )
                 assert abs(sum(ours) - theirs.get("receive-window", 0) * 1e9) < 0.03 * whole_ns, (name, one.limits)

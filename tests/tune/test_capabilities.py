@@ -111,14 +111,14 @@ def test_the_page_is_current_and_has_each_cell() -> None:
 def test_a_driver_declares_what_it_reaches_and_what_not(name: str) -> None:
     driver = load(name, Place(netns="x"))
     assert (driver.name, driver.place) == (name, Place(netns="x"))
-    assert driver.reachable() and not driver.reachable().keys() & driver.unreachable().keys()
-    assert all(isinstance(reach, Reach) and reach.knob == knob for knob, reach in driver.reachable().items())
-    assert all(driver.unreachable().values())
+    assert driver.reachable and not driver.reachable.keys() & driver.unreachable.keys()
+    assert all(isinstance(reach, Reach) and reach.knob == knob for knob, reach in driver.reachable.items())
+    assert all(driver.unreachable.values())
 
 
 def test_every_driver_has_its_row() -> None:
     """A class with the methods of a driver is in DRIVERS, and each row is such a class. The first is asked first."""
-    methods = {"missing", "settable", "reachable", "unreachable", "before", "apply", "read", "mark", "revert"}
+    methods = {"missing", "settable", "before", "apply", "read", "mark", "revert"}
     found = set()
     for file in sorted((ROOT / "tune" / "drivers").rglob("*.py")):
         for node in ast.parse(file.read_text()).body:

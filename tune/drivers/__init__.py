@@ -41,4 +41,4 @@ def tables() -> dict[str, DriverTables]:
 
 def _table(driver: Driver) -> DriverTables:
     moves, listens = isinstance(driver, Mover), isinstance(driver, PerListener)
-    return DriverTables(driver.reachable(), driver.unreachable(), moves, listens)
+    return DriverTables(driver.reachable, driver.unreachable, moves, listens)

@@ -16,6 +16,11 @@ class MemoryDriver:
     """Keep rules in memory for the life of the process."""
 
     name = "memory"
+    reachable: Mapping[str, Reach] = {
+        name: Reach(name, values=knob.values)
+        for name, knob in {knob.name: knob for knob in (*TUNABLE, *PER_CONNECTION)}.items()
+    }
+    unreachable: Mapping[str, str] = {}
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -26,14 +31,7 @@ class MemoryDriver:
         return ""
 
     def settable(self) -> Mapping[str, Reach]:
-        knobs = {knob.name: knob for knob in (*TUNABLE, *PER_CONNECTION)}
-        return {name: Reach(name, values=knob.values) for name, knob in knobs.items()}
-
-    def reachable(self) -> Mapping[str, Reach]:
-        return self.settable()
-
-    def unreachable(self) -> Mapping[str, str]:
-        return {}
+        return self.reachable
 
     def before(self) -> str:
         return json.dumps({})

@@ -120,6 +120,7 @@ class SysctlDriver:
     """Sysctls of one network namespace."""
 
     name = "sysctl"
+    reachable, unreachable = REACHES, REFUSED
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -152,12 +153,6 @@ class SysctlDriver:
     def untouched(self) -> Mapping[str, Value]:
         """Return each knob's value without us: as noted before the first change, else as the kernel has it."""
         return {knob: _as_value(knob, text) for knob, text in json.loads(self.before()).items()}
-
-    def reachable(self) -> Mapping[str, Reach]:
-        return REACHES
-
-    def unreachable(self) -> Mapping[str, str]:
-        return REFUSED
 
     def before(self) -> str:
         """Return every sysctl within reach as it was before our first change: {knob: its text}."""

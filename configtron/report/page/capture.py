@@ -59,7 +59,7 @@ def page(
     notes = [el("p", text, class_="warn") for text in warnings]
     notes += [el("p", f"{counted(counts)}.", class_="soft"), el("footer", foot)]
     if not any(map(len, batches)):
-        return document(title, [el("h1", title), *notes])
+        return document(title, [el("h1", title), el("p", "No connection to show.", class_="lead"), *notes])
     (reports,) = batches
     keys = choice.keys(reports, files)
     chosen = reports.only(np.array(sorted(range(len(reports)), key=keys.__getitem__)[:MOST_LISTED]))
@@ -75,7 +75,8 @@ def page(
     listed = el("section", el("h2", "Connections", id="connections"),
                 el("p", f"{order.capitalize()}: {len(chosen)} of {len(reports)}. {CAPTION}.", class_="soft"),
                 *_list(cells, set(places), order))  # fmt: skip
-    drawn_ = f"Drawn: {len(places) - len(largest)} {order}, and {len(largest)} largest of the others. {READING}"
+    rest = f", and the {len(largest)} largest of the others" if largest else ""
+    drawn_ = f"Drawn: {len(places) - len(largest)}, {order}{rest}. {READING}"
     key = el("ul", *(el("li", el("i", class_=kind), name) for kind, name in LINES.items()), class_="legend key")
     pictures = el("section", el("h2", "Pictures", id="pictures"), el("p", drawn_, class_="soft"), key)
     scales = scales_of(chosen.columns, chosen.columns["options_cut"] == 0)

@@ -49,7 +49,8 @@ EVENTS = {
     REORDERED: ("overtaken segment", "e-gap"), "opening": ("SYN or SYN-ACK again", "e-timer"),
     "closed": ("window closed", "e-window"), "reset": ("reset", "e-other"),
 }  # fmt: skip
-Marks, Paths = Sequence[tuple[float, str]], Sequence[tuple[str, str]]
+Marks = Sequence[tuple[float, str]]
+Paths = Sequence[tuple[str, str]]
 
 
 def drawn(found: Connections, side: int, scale: int, numbers: Mapping[str, float | None]) -> Element | None:

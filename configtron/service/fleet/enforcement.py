@@ -26,11 +26,11 @@ from configtron.service.lease.apply_transaction import apply_rules
 from configtron.service.lease.context import LeaseContext, context_of, exclusive_lock
 from configtron.service.lease.kernel_rules import in_force
 from configtron.service.lease.options import AUTO, LeaseOptions
-from configtron.service.lease.planner import usable
+from configtron.service.lease.planner import reach_of, usable
 from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import JournalBehind, undo
 from configtron.tune.drivers import load
-from configtron.tune.guard import DriverReach, why_not
+from configtron.tune.guard import why_not
 from configtron.tune.journal import LEASED, Transaction
 from configtron.tune.listeners import listeners_of, listeners_text
 from configtron.tune.plan import PLACE, advise, lost_together, recognised
@@ -60,7 +60,7 @@ class JournaledEnforcement:
         self._gone = False, ""
         self._changes = 0
         self._inherits_plan = False
-        self._reach = DriverReach(driver.name, driver.settable(), driver.unreachable())
+        self._reach = reach_of(driver)
 
     @property
     def driver(self) -> Driver:

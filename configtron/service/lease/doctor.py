@@ -72,7 +72,7 @@ def _examined(name: str, driver: Driver) -> Examined:
     except (ConfigtronError, OSError) as error:
         lack, notes = str(error), ()
     reach = driver.settable() if not lack else {}
-    return Examined(name, lack, reach, driver.reachable(), driver.unreachable(), notes)
+    return Examined(name, lack, reach, driver.reachable, driver.unreachable, notes)
 
 
 def knobs(drivers: Sequence[Examined]) -> list[KnobSupport]:

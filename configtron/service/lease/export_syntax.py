@@ -34,8 +34,8 @@ def _routes(wanted: Rules, place: Place, form: str, version: int) -> Iterator[st
     from configtron.tune.drivers.route.route_driver import RouteDriver
 
     driver = RouteDriver(place)
-    yield from syntax.left_out(wanted.profiles, driver.reachable(), driver.unreachable())
-    expressible = {name: syntax.within(profile, driver.reachable()) for name, profile in wanted.profiles.items()}
+    yield from syntax.left_out(wanted.profiles, driver.reachable, driver.unreachable)
+    expressible = {name: syntax.within(profile, driver.reachable) for name, profile in wanted.profiles.items()}
     draft = driver.draft(replace(wanted, profiles=expressible))
     yield from syntax.networkd(draft) if form == "networkd" else syntax.iproute2(draft, version)
 
@@ -44,7 +44,7 @@ def _sysctl(wanted: Rules) -> Iterator[str]:
     from configtron.tune.drivers.sysctl import SysctlDriver, files
 
     driver = SysctlDriver(Place())
-    reachable, unreachable = driver.reachable(), driver.unreachable()
+    reachable, unreachable = driver.reachable, driver.unreachable
     if wanted.prefixes:
         yield f"# left out: {len(wanted.prefixes)} prefixes: a namespace's settings know none"
     used = {name: profile for name, profile in wanted.profiles.items() if name == wanted.default}

@@ -226,18 +226,19 @@ def judged(found: Planned, limits: Limits) -> Limits:
 
 def refused(driver: Driver, target: Rules, limits: Limits) -> str:
     """Return what the guard refuses of a target, in one line; "" if it lets it pass."""
-    wrong = list(refusals(target, limits, _reach_of(driver)))
+    wrong = list(refusals(target, limits, reach_of(driver)))
     more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
     return "; ".join(wrong[:NAMED]) + more
 
 
 def _refused_profiles(driver: Driver, target: Rules, limits: Limits) -> frozenset[str]:
-    reach = _reach_of(driver)
+    reach = reach_of(driver)
     return frozenset(name for name, profile in target.profiles.items() if any(why_not(profile, limits, reach)))
 
 
-def _reach_of(driver: Driver) -> DriverReach:
-    return DriverReach(driver.name, driver.settable(), driver.unreachable())
+def reach_of(driver: Driver) -> DriverReach:
+    """Return what a driver sets here, and why it sets nothing else."""
+    return DriverReach(driver.name, driver.settable(), driver.unreachable)
 
 
 def guard(driver: Driver, target: Rules, limits: Limits) -> None:

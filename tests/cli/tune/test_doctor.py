@@ -27,8 +27,7 @@ class Lame(MemoryDriver):
     def settable(self) -> Mapping[str, Reach]:
         raise AssertionError("asked though it cannot act")
 
-    def reachable(self) -> Mapping[str, Reach]:
-        return {knob: Reach(knob) for knob in ("initcwnd", "busy_poll")}
+    reachable: Mapping[str, Reach] = {knob: Reach(knob) for knob in ("initcwnd", "busy_poll")}
 
 
 LAME, SAME = f"{__name__}:Lame", "configtron.tune.drivers.memory:MemoryDriver"

@@ -12,33 +12,32 @@ import pytest
 from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.model.nouns import ACK, FIN, PSH
 from configtron.report.slow_because import slow_because
+from tests.support import capture_bytes as write
 from tests.support.made_capture import FULL, Conversation, Step, acked, flight, says, talk, written
 from tests.support.read_capture import reports
 
+# Two addresses: documentation's without its prefix, as `capture_bytes` has them.
+SIX = bytes(15) + b"\1" + bytes(15) + b"\2"
 ANSWER = flight(0.2, 0, 10), acked(10, 0.21)
 SHUT = tuple(step for n in range(3) for step in (
     lambda c, n=n: setattr(c, "window", 0), acked(10, 1.0 + n), lambda c: setattr(c, "window", 65535)))  # fmt: skip
-ENDS = (packed := bytes((198, 51, 100, 2, 192, 0, 2, 1)))[:4], packed[4:]
 
 
 def too_big(port: int = 40000, version: int = 4, kind: tuple[int, int] = (3, 4)) -> Step:
     """A router's message that the server's packet to this port was too big, MTU 1280."""
     ports = struct.pack(">HHI", 80, port, 1)
     if version == 4:
-        quoted = bytes((0x45, 0, 5, 220, 0, 0, 0, 0, 64, 6, 0, 0)) + b"".join(ENDS) + ports
-        body = struct.pack(">BBHHH", *kind, 0, 0, 1280) + quoted
-        return lambda c: c.frames.append(
-            (
-                round(1000.3e9),
-                bytes((0x45, 0, 0, 20 + len(body), 0, 0, 0, 0, 64, 1, 0, 0, 203, 0, 113, 9)) + ENDS[0] + body,
-            )
-        )
-    six = bytes(15) + b"\2", bytes(15) + b"\1"
-    quoted = struct.pack(">IHBB", 6 << 28, 8, 6, 64) + six[0] + six[1] + ports
-    body = struct.pack(">BBHI", 2, 0, 0, 1280) + quoted
-    return lambda c: c.frames.append(
-        (round(1000.3e9), struct.pack(">IHBB", 6 << 28, len(body), 58, 64) + six[1] + six[0] + body)
-    )
+        ends = bytes((198, 51, 100, 2, 192, 0, 2, 1))
+        body = struct.pack(">BBHHH", *kind, 0, 0, 1280) + _ip4(6, 1500) + ends + ports
+        packet = _ip4(1, 20 + len(body)) + ends[4:] + ends[:4] + body
+    else:
+        body = struct.pack(">BBHI", 2, 0, 0, 1280) + struct.pack(">IHBB", 6 << 28, 8, 6, 64) + SIX[16:] + SIX[:16] + ports
+        packet = struct.pack(">IHBB", 6 << 28, len(body), 58, 64) + SIX + body
+    return lambda c: c.frames.append((round(1000.3e9), packet))
+
+
+def _ip4(protocol: int, size: int) -> bytes:
+    return struct.pack(">BBHHHBBH", 0x45, 0, size, 0, 0, 64, protocol, 0)
 
 
 def read(conversation: Conversation, folder: Path) -> ConnectionReport:
@@ -48,11 +47,14 @@ def read(conversation: Conversation, folder: Path) -> ConnectionReport:
 
 
 @pytest.mark.parametrize(("steps", "limit", "grade", "seconds", "words"), [
-    ((flight(2.2, 0, 10), acked(10, 2.21)), "server", "C", 2.0, "server thought before its first byte 2.0 s"),
-    ((*ANSWER, says(0, 3.2, ACK | PSH, 101, 1 + 10 * FULL, 50), flight(3.3, 10, 1)), "client", "C", 2.99, "client thought 3.0 s"),
-    ((*ANSWER, flight(3.2, 10, 1), acked(11, 3.2)), "sender", "C", 3.0, "sender's application or buffer 94 %"),
+    ((flight(2.2, 0, 10), acked(10, 2.21)), "server", "C", 2.0, "slow first byte: server thought 2.0 s"),
+    ((*ANSWER, says(0, 3.2, ACK | PSH, 101, 1 + 10 * FULL, 50), flight(3.3, 10, 1)),
+     "client", "C", 2.99, "client thought 3.0 s"),
+    ((*ANSWER, flight(3.2, 10, 1), acked(11, 3.2)), "sender", "C", 3.0,
+     "sender's application or buffer 94 %"),
     ((*ANSWER, lambda c: c.end(5.2, 10)), "end", "C", 4.9, "open 4.9 s after the last data"),
-    ((says(1, 0.2, ACK, 1, 101), says(0, 4.0, ACK | FIN, 101, 1),), "server", "C", 3.8, "server did not answer for 3.8 s"),
+    ((says(1, 0.2, ACK, 1, 101), says(0, 4.0, ACK | FIN, 101, 1)), "server", "C", 3.8,
+     "server did not answer for 3.8 s"),
     # the window closes, and opens after three seconds
     ((*ANSWER, *SHUT, acked(10, 4.0), flight(4.1, 10, 1), acked(11, 4.1)), "receive-window", "B", 3.0,
      "receive window 73 %; zero window: client's 3 x"),
@@ -75,6 +77,15 @@ def test_a_router_names_the_connection(message: Step, told: bool, tmp_path: Path
     one = read(talk(*ANSWER, message), tmp_path)
     assert (one.numbers["frag_needed"], one.numbers["frag_needed_mtu"]) == ((1, 1280) if told else (0, None))
     assert slow_because(one.numbers).endswith("; ICMP fragmentation needed 1 x, MTU 1280") == told
+
+
+def test_a_router_names_the_connection_over_ipv6(tmp_path: Path) -> None:
+    frames = [
+        (at, frame.replace(bytes.fromhex("20010db8") + bytes(11), bytes(15))) for at, frame in write.conversation(6)
+    ]
+    talked = talk(too_big(version=6))
+    (one,), _ = reports(written([*frames, (frames[-1][0] + 1, talked.frames[-1][1])], tmp_path))
+    assert (one.numbers["frag_needed"], one.numbers["frag_needed_mtu"]) == (1, 1280)
 
 
 @pytest.mark.parametrize("seed", range(8))

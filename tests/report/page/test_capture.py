@@ -66,11 +66,12 @@ def test_names_of_strangers_stay_text_and_the_page_fits(tmp_path: Path) -> None:
     ends = Envelope(packed("192.0.2.1"), packed("198.51.100.2"), 40000, 80)
     asks = Segment(ACK | PSH, 1, 1, 502, (), data, len(data))
     frames[3] = (frames[3][0], build(ends, asks, 4_294_967_001, 78))
-    more = talk(*STEPS, port=40001, start_s=1_700_000_009.0).frames
+    more = talk(*STEPS, acked(10, 5.0), port=40001, start_s=1_700_000_009.0).frames
     text, found = page_of(written([*frames, *more], tmp_path)), Reader()
     found.feed(text)
     assert found.tags.count("script") == 1 and "img" not in found.tags and visible(HOSTILE)[:50] in found.text
     assert re.findall(r'href="#(c\d+)"', text) == re.findall(r'<details id="(c\d+)"', text) == ["c38", "c1"]
+    assert text.count("The first 12 round trips") == 1 and text.count('M0 0m736 0v7" class="e-timer lane"') == 2
     for width in (390, 1400):
         with HeadlessPage(tmp_path / "conversation.html", width) as page:
             assert looked_at(page, width) == [] and len(page.requested) == 1

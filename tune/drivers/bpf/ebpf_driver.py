@@ -58,6 +58,7 @@ class EbpfDriver:
     """Everything it knows is pinned in the kernel; two of them for one place are one."""
 
     name = "ebpf"
+    reachable, unreachable = REACHES, REFUSED
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -82,12 +83,6 @@ class EbpfDriver:
         It does nothing, is attached nowhere, and is gone at once. "" if the kernel took it.
         """
         return self.missing() or rights.tried()
-
-    def reachable(self) -> Mapping[str, Reach]:
-        return REACHES
-
-    def unreachable(self) -> Mapping[str, str]:
-        return REFUSED
 
     def before(self) -> str:
         """Of the host's own there is only whether the BPF file system was mounted.

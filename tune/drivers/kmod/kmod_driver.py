@@ -77,6 +77,7 @@ class KmodDriver:
     """The driver. All its state is in the module: two drivers of one place differ only in the records they read."""
 
     name = "kmod"
+    reachable, unreachable = REACHES, REFUSED
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -109,12 +110,6 @@ class KmodDriver:
             return {}
         with self._device() as device:
             return reaches(device.parameters())
-
-    def reachable(self) -> Mapping[str, Reach]:
-        return REACHES
-
-    def unreachable(self) -> Mapping[str, str]:
-        return REFUSED
 
     def before(self) -> str:
         """Return the namespace's default congestion control, the only setting of the host that we overwrite."""

@@ -57,6 +57,7 @@ class RouteDriver:
     """Routes of one network namespace."""
 
     name = "route"
+    reachable, unreachable = REACHES, REFUSED
 
     def __init__(self, place: Place, few: int = incremental_update.FEW) -> None:
         """Open the driver of a place; it checks up to `few` changed prefixes one by one."""
@@ -90,12 +91,6 @@ class RouteDriver:
 
     def settable(self) -> Mapping[str, Reach]:
         return REACHES
-
-    def reachable(self) -> Mapping[str, Reach]:
-        return REACHES
-
-    def unreachable(self) -> Mapping[str, str]:
-        return REFUSED
 
     def before(self) -> str:
         """Return "": the driver overwrites no setting of the host."""
