@@ -42,7 +42,7 @@ class LaterFlight(NamedTuple):
     segments         the window that it shows; grade: C (exact) or L (a bound); proof: how it ended
     why              "idle": the server had sent nothing for a second; else "request"
     flight           the members of `first_flight.Flights`
-    silent_ns        since the server's segment before it
+    sent, silent_ns  bytes that the server had sent before it, and since when it had been silent
     again            whether the server had sent something again shortly before it (`BEFORE_MOST`)
     settled          whether no later row of the connection would change it
     """
@@ -54,6 +54,7 @@ class LaterFlight(NamedTuple):
     proof: str
     why: str
     flight: tuple[int, ...]
+    sent: int
     silent_ns: int
     again: bool
     settled: bool
@@ -105,7 +106,8 @@ def later_flights(found: Connections, sent: Sent, known: HandshakeFacts, shift: 
         proof, final = PROOFS[flight[3]], np.searchsorted(row, kept[flight[6]], "right")
         at, frames = int(rows.at[row[place]]), tuple(rows.frame[row[place:final]].tolist())
         told = flight[0], "C" if proof == PROVEN else "L", proof, "idle" if silent[one] >= IDLE_NS else "request"
-        later = LaterFlight(at, frames, *told, flight, int(silent[one]), bool(again[one]), bool(settled[one]))
+        more = int(start[place]) - 1, int(silent[one])
+        later = LaterFlight(at, frames, *told, flight, *more, bool(again[one]), bool(settled[one]))
         result.setdefault(int(of[place]), []).append(later)
     return result
 
