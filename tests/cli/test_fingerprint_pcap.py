@@ -74,7 +74,8 @@ def test_a_table_has_both_directions_worst_first_and_a_line_of_sums(file: str, m
     assert (
         rows[0].split()[3:]
         == (
-            "4.500 100.0 3.95 kB 2/0/0/0 33 % 0 B 0/1 - open timeouts 4.3 s, 2 x from frame 18; zero window: server's 1 x"
+            "4.500 100.0 3.95 kB 2/0/0/0 33 % 0 B 0/1 - open timeouts 4.3 s, 2 x from frame 18; "
+            "zero window: server's 1 x"
         ).split()
     )
     assert (
