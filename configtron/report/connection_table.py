@@ -16,6 +16,7 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports
+from configtron.fingerprint.passive.limits import limits_of
 from configtron.fingerprint.passive.readings import Hellos
 from configtron.fingerprint.passive.summary import SIDES
 from configtron.model.nouns import Observation
@@ -32,6 +33,8 @@ from configtron.report.tables import cell, shown
 
 TABLE = ("frame", "client", "server", "s", "rtt ms", "up", "sent again", "down", "sent again", "shut", "icw",
          "end", "tls", "http", "slow because")  # fmt: skip
+# The columns that `slow_because` says something of.
+SAID = ("server_bytes", "syns", "client_zero_windows", "server_zero_windows", "frag_needed", "frag_needed_mtu")
 # The column that a second line begins with.
 SECOND = "up"
 RIGHT = frozenset(("frame", "s", "rtt ms", "up", "down"))
@@ -98,7 +101,7 @@ def table_rows(reports: ConnectionReports, several: bool) -> Iterator[list[str]]
         return
     frames, trips, ends = reports.columns["frame"], reports.columns["rtt"] / 1e9, reports.endings.tolist()
     spoken = [text for _, texts in texts_by_kind(reports, reports.read, _spoken) for text in texts]
-    numbers = zip(*(np.maximum(column, 0).tolist() for column in reports.columns.values()), strict=True)
+    numbers = zip(*(np.maximum(reports.columns[name], 0).tolist() for name in SAID), strict=True)
     yield from map(
         list,
         zip(
@@ -114,7 +117,10 @@ def table_rows(reports: ConnectionReports, several: bool) -> Iterator[list[str]]
                 for end, by in zip(ends, _both(reports, "resets"), strict=True)
             ],
             [tls for _, tls, _ in spoken], [http for _, _, http in spoken],
-            [slow_because(dict(zip(reports.columns, row, strict=True))) for row in numbers],
+            [
+                slow_because(dict(zip(SAID, row, strict=True)), shares)
+                for row, shares in zip(numbers, limits_of(reports.columns), strict=True)
+            ],
             strict=True,
         ),
     )  # fmt: skip

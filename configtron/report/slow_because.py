@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from configtron.fingerprint.passive.limits import limits
+from configtron.fingerprint.passive.limits import Limit, limits
 
 # By limit: what is said of it. `s`: its seconds, `share`: of the duration, `times`, `frame`: its first evidence.
 WORDS = {
@@ -21,9 +21,10 @@ WORDS = {
 SLOW_SHARE = 0.5
 
 
-def slow_because(numbers: Mapping[str, float | None]) -> str:
-    """Return it by a connection's numbers (`ConnectionReport.numbers`); "" where no time passed."""
-    shares = limits(numbers)
+def slow_because(numbers: Mapping[str, float | None], known: Sequence[Limit] | None = None) -> str:
+    """Return it by a connection's numbers (`ConnectionReport.numbers`), and its limits, if they are known; "" where no
+    time passed."""
+    shares = limits(numbers) if known is None else known
     if not shares:
         return ""
     whole, first = sum(one.ns for one in shares), shares[0]
