@@ -172,8 +172,10 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     if len(of):
         following = np.minimum(stop, len(of) - 1)
         stopped = (stop < after) & probing[following]
-        # A stack that has no more to send pushes its last segment (RFC 9293 3.9.1.2).
-        stopped |= (rows.flags[row[last]] & PSH) != 0
+        # A stack with no more to send pushes its last segment (RFC 9293 3.9.1.2); one that pushes each says nothing.
+        pushes = (rows.flags[row] & PSH) != 0
+        each = np.bincount(of[inside & ~pushes], minlength=count) == 0
+        stopped |= pushes[last] & ~(each & (stop > begin + 1))
         # The wait for an ACK must differ from the pauses in the flight, without timestamps by far.
         # A lone segment has none: there the pause within what follows counts.
         beyond = np.minimum(stop + 1, len(of) - 1)
