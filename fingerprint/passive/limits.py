@@ -20,8 +20,8 @@ Stop when  the connection's last row; so the shares add up to its duration in wh
 Reads as   columns `limit_NAME_PART` over connections, which add up over the parts of a long one; `limits` grades
            them.
 Fails as   `unknown` for what was never acknowledged, and while the smaller sender has data outstanding. Behind a path
-           MTU hole nothing is seen (`server`). A slow answer whose first segment was lost counts as slow. At the seam of two
-           parts of a long connection a wait may be shared out otherwise; the sum stays.
+           MTU hole nothing is seen (`server`). A slow answer whose first segment was lost counts as slow. At the seam
+           of two parts of a long connection a wait may be shared out otherwise; the sum stays.
 Differs    from T-RAT, which guesses flights from one direction and calls one limit for a whole connection: flights blur
            where segments are paced. From Siekkinen and others, whose thresholds of scores decide: here each wait has
            its evidence. As in both, two windows that stop at the same byte are not told apart: the receiver's is named;
