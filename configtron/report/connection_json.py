@@ -127,11 +127,10 @@ def _readings(observations: Sequence[Observation]) -> Json:
 
 
 def _windows(windows: Sequence[LaterFlight]) -> Json:
-    found: list[Json] = [
-        {"at": round(one.at_ns / 1e9, 9), "frame": one.frames[0] & FRAME_MASK, "segments": one.segments,
-         "grade": one.grade, "proof": one.proof, "why": one.why}
-        for one in windows
-    ]  # fmt: skip
+    found: list[Json] = []
+    for one in windows:
+        more: dict[str, Json] = {name: getattr(one, name) for name in ("segments", "grade", "proof", "why")}
+        found.append({"at": round(one.at_ns / 1e9, 9), "frame": one.frames[0] & FRAME_MASK, **more})
     return found or None
 
 
