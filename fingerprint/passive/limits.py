@@ -227,7 +227,7 @@ def _shortest_trip(found: Connections, sent: Sequence[Sent], number: int, column
     answers = (found.of[then] == of) & (found.ack[then] >= end) & ((rows.flags[then] & RST) == 0)
     shortest = np.full(count := found.total, np.iinfo(np.int64).max)
     np.minimum.at(shortest, of[answers], (rows.at[then] - rows.at[row])[answers])
-    return np.where(shortest == np.iinfo(np.int64).max, 0, np.maximum(shortest, 0))[:count]
+    return np.where(shortest == np.iinfo(np.int64).max, 0, np.maximum(shortest, 1))[:count]
 
 
 def _segment_size(main: Column, columns: Mapping[str, Column]) -> tuple[Column, Column]:
@@ -292,7 +292,9 @@ class _Flow:
         step = np.where(self.by_main & (previous >= 0), (ident - ident[previous]) & 0xFFFF, 0)
         frames = -(-np.where(previous >= 0, self.length[previous], 0) // self.segment)
         gap = step - np.maximum(frames, 1)
-        counts = np.bincount(of[gap == 0], minlength=count) * 2 > np.bincount(of[step > 0], minlength=count)
+        # a number that other conversations use up too jumps whenever the other side has spoken
+        turn = (step > 0) & ~before(self.by_main, of, False)
+        counts = np.bincount(of[turn & (gap == 0)], minlength=count) * 2 > np.bincount(of[turn], minlength=count)
         found: Column = np.where(counts[of] & (gap > 0) & (gap < LOST_MOST), gap, 0)
         return found
 
