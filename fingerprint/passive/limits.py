@@ -293,8 +293,9 @@ class _Flow:
         frames = -(-np.where(previous >= 0, self.length[previous], 0) // self.segment)
         gap = step - np.maximum(frames, 1)
         # a number that other conversations use up too jumps whenever the other side has spoken
-        turn = (step > 0) & ~before(self.by_main, of, False)
-        counts = np.bincount(of[turn & (gap == 0)], minlength=count) * 2 > np.bincount(of[turn], minlength=count)
+        turn = (step > 0) & (gap < LOST_MOST) & ~before(self.by_main, of, False)
+        steady = np.bincount(of[turn & (gap == 0)], minlength=count)
+        counts = (steady > 0) & (steady * 2 >= np.bincount(of[turn], minlength=count))
         found: Column = np.where(counts[of] & (gap > 0) & (gap < LOST_MOST), gap, 0)
         return found
 
