@@ -20,8 +20,8 @@ Stop when  the connection's last row; so the shares add up to its duration in wh
 Reads as   columns `limit_NAME_PART` over connections, which add up over the parts of a long one; `limits` grades
            them.
 Fails as   `unknown` for what was never acknowledged, and while the smaller sender has data outstanding. Behind a path
-           MTU hole nothing is seen (`server`). A slow answer whose first segment was lost counts as slow. At the seam of
-           two parts of a long connection a wait may be shared out otherwise; the sum stays.
+           MTU hole nothing is seen (`server`). A slow answer whose first segment was lost counts as slow. At the seam
+           of two parts of a long connection a wait may be shared out otherwise; the sum stays.
 Differs    from T-RAT, which guesses flights from one direction and calls one limit for a whole connection: flights blur
            where segments are paced. From Siekkinen and others, whose thresholds of scores decide: here each wait has
            its evidence. As in both, two windows that stop at the same byte are not told apart: the receiver's is named;
@@ -68,6 +68,8 @@ SOON_SHARE, SOON_NS = 8, 1_000_000
 PACED_SHARE = 4
 # The other side's rows are taken as somewhat earlier than the shortest round trip has them, for its jitter.
 EARLY_SHARE = 16
+# Times of all connections, one behind the other, stay below this.
+MOST_NS = 1 << 62
 # A smaller segment passes every path (RFC 791: 576 bytes with headers); sent more often than this, a full one is stuck.
 LEAST_FULL, STUCK_MOST = 512, 2
 # A congestion window grows while so many windows are delivered.
@@ -156,7 +158,10 @@ def share_time(
     late -= late // EARLY_SHARE
     by_main = found.server == main[found.of]
     at = rows.at + np.where(by_main, 0, late[found.of])
-    order = np.lexsort((at, found.of)) if late.any() else np.arange(rows.size)
+    # nearly in order, so that one sort by one number is quick
+    since = np.maximum(at - rows.at[found.begin][found.of], 0)
+    span = int(since.max(initial=0)) + 1
+    order = np.argsort(since + found.of * span, kind="stable") if span * count < MOST_NS else np.lexsort((at, found.of))
     of, at, by_main = found.of[order], at[order], by_main[order]
     cause = np.full(rows.size, -1)
     alive = np.zeros(rows.size, bool)
@@ -222,7 +227,7 @@ def _shortest_trip(found: Connections, sent: Sequence[Sent], number: int, column
     answers = (found.of[then] == of) & (found.ack[then] >= end) & ((rows.flags[then] & RST) == 0)
     shortest = np.full(count := found.total, np.iinfo(np.int64).max)
     np.minimum.at(shortest, of[answers], (rows.at[then] - rows.at[row])[answers])
-    return np.where(shortest == np.iinfo(np.int64).max, 0, np.maximum(shortest, 0))[:count]
+    return np.where(shortest == np.iinfo(np.int64).max, 0, np.maximum(shortest, 1))[:count]
 
 
 def _segment_size(main: Column, columns: Mapping[str, Column]) -> tuple[Column, Column]:
@@ -287,7 +292,10 @@ class _Flow:
         step = np.where(self.by_main & (previous >= 0), (ident - ident[previous]) & 0xFFFF, 0)
         frames = -(-np.where(previous >= 0, self.length[previous], 0) // self.segment)
         gap = step - np.maximum(frames, 1)
-        counts = np.bincount(of[gap == 0], minlength=count) * 2 > np.bincount(of[step > 0], minlength=count)
+        # a number that other conversations use up too jumps whenever the other side has spoken
+        turn = (step > 0) & (gap < LOST_MOST) & ~before(self.by_main, of, False)
+        steady = np.bincount(of[turn & (gap == 0)], minlength=count)
+        counts = (steady > 0) & (steady * 2 >= np.bincount(of[turn], minlength=count))
         found: Column = np.where(counts[of] & (gap > 0) & (gap < LOST_MOST), gap, 0)
         return found
 
