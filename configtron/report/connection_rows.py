@@ -20,7 +20,6 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column
 from configtron.fingerprint.passive.connection_report import IN_SECONDS, ConnectionReports, none_if_nan, numbers_of
-from configtron.fingerprint.passive.later_flights import LaterFlight
 from configtron.fingerprint.passive.limits import LIMITS
 from configtron.fingerprint.passive.readings import Hellos
 from configtron.fingerprint.passive.summary import CONNECTION, SIDE, SIDES
@@ -121,13 +120,8 @@ def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterato
         )
         yield _rounded_cells(reports.goodput_kbps[side][rows], 3)
         yield _rounded_cells(reports.loss[side][rows], 6)
-    yield one_if_same([_largest(windows) for windows in reports.windows[rows]])
-
-
-def _largest(windows: Sequence[LaterFlight]) -> str:
-    """Return the largest window that later flights show, as verdicts are written."""
-    segments, grade = max(((one.segments, one.grade) for one in windows), default=(0, ""))
-    return f">= {segments}" if grade == "L" else f"{segments or ''}"
+    largest = (max(((w.segments, w.grade) for w in each), default=("", "")) for each in reports.windows[rows])
+    yield one_if_same([f">= {segments}" if grade == "L" else f"{segments}" for segments, grade in largest])
 
 
 def texts_by_kind(

@@ -38,32 +38,26 @@ SEGMENTS_LEAST, FLIGHTS_MOST = 2, 64
 class LaterFlight(NamedTuple):
     """One such flight.
 
-    at_ns, frames  time of its first segment; its segments (`Rows.frame`)
-    segments       the window that it shows; `flight`: the other members of `first_flight.Flights`
-    silent_ns      since the server's segment before it
-    why            "idle": that was a second or more; else "request"
-    again          whether the server had sent something again shortly before it (`BEFORE_MOST`)
-    settled        whether no later row of the connection would change it
+    at_ns, frames    time of its first segment; its segments (`Rows.frame`)
+    segments         the window that it shows; grade: C (exact) or L (a bound); proof: how it ended
+    why              "idle": the server had sent nothing for a second; else "request"
+    flight           the members of `first_flight.Flights`
+    sent, silent_ns  bytes that the server had sent before it, and since when it had been silent
+    again            whether the server had sent something again shortly before it (`BEFORE_MOST`)
+    settled          whether no later row of the connection would change it
     """
 
     at_ns: int
     frames: tuple[int, ...]
     segments: int
-    flight: tuple[int, ...]
-    silent_ns: int
+    grade: str
+    proof: str
     why: str
+    flight: tuple[int, ...]
+    sent: int
+    silent_ns: int
     again: bool
     settled: bool
-
-    @property
-    def proof(self) -> str:
-        """How it ended (`first_flight.PROOFS`)."""
-        return PROOFS[self.flight[2]]
-
-    @property
-    def grade(self) -> str:
-        """C (exact) or L (a bound)."""
-        return "C" if self.proof == PROVEN else "L"
 
 
 def later_flights(found: Connections, sent: Sent, known: HandshakeFacts, shift: Column) -> dict[int, list[LaterFlight]]:
@@ -98,46 +92,42 @@ def later_flights(found: Connections, sent: Sent, known: HandshakeFacts, shift: 
     begin = row[new - 1] + 1
     size = np.minimum(row[following - 1] + 1, row[new] + ROWS_MOST) - begin
     kept = np.arange(size.sum()) + np.repeat(begin - (np.cumsum(size) - size), size)
-    turn = np.repeat(np.arange(len(new)), size)
     mine = HandshakeFacts(*(column[of[new]] for column in known))
     mine = mine._replace(room=rows.window[ours[last]].astype(np.int64) << shift[of[new]])
-    part, its = _apart(found, sent, kept, turn, (reach[earlier] - 1, start[new] - 1))
-    flights = first_flights(part, its, mine)
+    apart = _apart(found, sent, kept, np.repeat(np.arange(len(new)), size), (reach[earlier] - 1, start[new] - 1))
+    flights = first_flights(*apart, mine)
     old = np.append(0, np.cumsum(sent.old))
     since = np.searchsorted(sent.row, np.maximum(row[new] - BEFORE_MOST, found.begin[of[new]]))
     again = old[data[new]] > old[since]
     settled = row[new] + ROWS_MOST <= found.end[of[new]]
     result: dict[int, list[LaterFlight]] = {}
     for one in np.flatnonzero((flights.proof < NONE) & (flights.segments >= SEGMENTS_LEAST)).tolist():
-        place, (segments, *flight) = new[one], (column[one].item() for column in flights)
-        at, final = int(rows.at[row[place]]), int(np.searchsorted(row, kept[flights.last[one]], "right"))
-        frames, why = tuple(rows.frame[row[place:final]].tolist()), "idle" if silent[one] >= IDLE_NS else "request"
-        more = int(silent[one]), why, bool(again[one]), bool(settled[one])
-        result.setdefault(int(of[place]), []).append(LaterFlight(at, frames, segments, tuple(flight), *more))
+        place, flight = int(new[one]), tuple(column[one].item() for column in flights)
+        proof, final = PROOFS[flight[3]], np.searchsorted(row, kept[flight[6]], "right")
+        at, frames = int(rows.at[row[place]]), tuple(rows.frame[row[place:final]].tolist())
+        told = flight[0], "C" if proof == PROVEN else "L", proof, "idle" if silent[one] >= IDLE_NS else "request"
+        more = int(start[place]) - 1, int(silent[one])
+        later = LaterFlight(at, frames, *told, flight, *more, bool(again[one]), bool(settled[one]))
+        result.setdefault(int(of[place]), []).append(later)
     return result
 
 
 def _apart(
     found: Connections, sent: Sent, kept: Column, turn: Column, base: tuple[Column, Column]
 ) -> tuple[Connections, Sent]:
-    """Return rows as connections of their own, and what the server sent of them.
+    """Return rows as connections of their own, as far as `first_flights` asks, and what the server sent of them.
 
     kept, turn   the rows, in order; the number of each one's connection
     base         by such connection, the numbers (client's, server's) before its first byte
     """
-    server, of = found.server[kept], found.of[kept]
-    shifts = [side[turn] for side in base]
-    seq = found.seq[kept] - np.where(server, shifts[1], shifts[0])
-    ack = found.ack[kept] - np.where(server, shifts[0], shifts[1])
-    begin, end = edges(turn, len(base[0]))
-    one = of[begin]
-    none = np.empty(0, np.int64)
-    part = Connections(found.rows.take(kept), turn, server, seq, ack, begin, end, found.client[one], found.opened[one],
-                       found.stepped[one], none, none)  # fmt: skip
+    server, (begin, end) = found.server[kept], edges(turn, len(base[0]))
+    client_less, server_less = (side[turn] for side in base)
+    seq = found.seq[kept] - np.where(server, server_less, client_less)
+    ack = found.ack[kept] - np.where(server, client_less, server_less)
+    part = found._replace(rows=found.rows.take(kept), of=turn, server=server, seq=seq, ack=ack, begin=begin, end=end)
     place = np.full(found.rows.size, -1)
     place[kept] = np.arange(len(kept))
-    some = np.flatnonzero(place[sent.row] >= 0)
-    row = place[sent.row[some]]
-    less = base[1][turn[row]]
-    start, end, top = (column[some] - less for column in (sent.start, sent.end, sent.top))
-    return part, Sent(row, turn[row], start, end, top, sent.old[some], sent.alive[some], sent.full[some])
+    its = Sent(*(column[place[sent.row] >= 0] for column in sent))
+    row = place[its.row]
+    less = server_less[row]
+    return part, its._replace(row=row, of=turn[row], start=its.start - less, end=its.end - less, top=its.top - less)

@@ -279,7 +279,7 @@ class ConnectionReading:
         rtt_ns = max(int(self._batch.summary.columns["rtt"][connection]), 0)
         was_idle = one.silent_ns > rtt_ns + max(IDLE_MIN_S * 1e9, IDLE_RTTS * rtt_ns)
         doubt = "after-idle" if was_idle else "after-loss" if one.again else ""
-        details, method = _flight_details((one.segments, *one.flight))
+        details, method = _flight_details(one.flight)
         grade = "C" if one.proof == PROVEN and not doubt else "L"
         details |= {"proof": doubt} if doubt and one.proof == PROVEN else {}
         frames = tuple(frame & FRAME_MASK for frame in one.frames)
@@ -294,18 +294,15 @@ class ConnectionReading:
         marks = found.rows.flags[int(found.begin[connection]) : int(found.end[connection])] & (ECE | SYN)
         if any(columns[f"server_{kind}"][connection] for kind in KINDS) or (marks == ECE).any():
             return
-        initial = int(self._batch.summary.flights.segments[connection])
-        sent, timeout_ns = (
-            int(columns["server_bytes"][connection]),
-            max(LONGEST_S * 1e9, 6 * columns["rtt"][connection]),
-        )
-        since = 0
+        initial, _, _, proof, *_, again = (int(column[connection]) for column in self._batch.summary.flights)
+        timeout_ns = max(LONGEST_S * 1e9, 6 * columns["rtt"][connection])
+        sure, since = [initial] if PROOFS[proof] == PROVEN and not again else [], 0
         for at in (n for n, one in enumerate(later) if n and one.why == "idle"):
             one, before = later[at], [each.segments for each in later[since:at]]
             # The window was never smaller than the initial one, so an exact one is no smaller than that.
-            exact = next((each.segments for each in later[:at] if each.grade == "C"), 0)
+            exact = next(iter([*sure, *(each.segments for each in later[:at] if each.grade == "C")]), 0)
             times = int(one.silent_ns // timeout_ns)
-            most = max(exact, USUAL, exact + sent // one.flight[1] >> times) if exact and times else math.inf
+            most = max(exact, USUAL, exact + one.sent // one.flight[2] >> times) if exact and times else math.inf
             value = kept((initial, max(before)), one.segments, most)
             if value == "off" or value == "on" and one.grade == "C":
                 details: dict[str, Value] = {"before": tuple(before), "after": one.segments}

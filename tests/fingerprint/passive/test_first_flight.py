@@ -178,13 +178,14 @@ LATER = SECOND + 0.05
 ASKS = says(0, LATER, ACK, 101, 1 + 14 * FULL, 100)
 
 
-def anew(count: int, at_s: float = LATER + RTT_S, ack: int = 201, more: int = 4, **how: Any) -> list[Step]:
-    """A flight behind fourteen segments, the ACK of two, and what that lets out."""
-    done = at_s + 0.003
-    ranges = [(at_s, 14, count, at_s - RTT_S), (done + RTT_S, 14 + count, more, done)]
+def anew(count: int, at_s: float = LATER + RTT_S, ack: int = 201, more: int = 4, since: int = 14) -> list[Step]:
+    """A flight behind `since` segments, the ACK of two, and what that lets out, and the ACK of all."""
+    done, last = at_s + 0.003, since + count
+    ranges = [(at_s, since, count, at_s - RTT_S), (done + RTT_S, last, more, done)]
     data = [says(1, at + n / 10_000, ACK, 1 + (first + n) * FULL, ack, FULL, echo_s=echo)
             for at, first, many, echo in ranges for n in range(many)]  # fmt: skip
-    return [*data, says(0, done, ACK, ack, 1 + 16 * FULL, **how)]
+    ends = zip((done, done + RTT_S + 0.003), (since + 2, last + more), strict=True)
+    return [*data, *(says(0, at, ACK, ack, 1 + end * FULL) for at, end in ends)]
 
 
 def hello(kind: int) -> bytes:
@@ -192,26 +193,30 @@ def hello(kind: int) -> bytes:
     return b"\x16\3\3" + (len(body) + 4).to_bytes(2, "big") + bytes((kind, 0, 0, len(body))) + body
 
 
-@pytest.mark.parametrize(("steps", "windows"), [
-    ([acked(14, LATER), ASKS, *anew(20)], [(20, "C", "request")]),
-    ([ASKS, *anew(20)], [(20, "C", "request")]),
-    ([ASKS, *anew(20, more=0)], [(20, "L", "request")]),
-    ([ASKS, *anew(1)], []),
+@pytest.mark.parametrize(("steps", "windows", "restart"), [
+    ([acked(14, LATER), ASKS, *anew(20)], [(20, "C", "request")], None),
+    ([ASKS, *anew(20)], [(20, "C", "request")], None),
+    ([ASKS, *anew(20, more=0)], [(20, "L", "request")], None),
+    ([ASKS, *anew(1)], [], None),
     # a second passed: with a request, or without
     ([acked(14, LATER), says(0, LATER + 1, ACK, 101, 1 + 14 * FULL, 100), *anew(5, LATER + 1 + RTT_S)],
-     [(5, "C", "idle")]),
-    ([acked(14, LATER), *anew(5, LATER + 1, 101)], [(5, "C", "idle")]),
+     [(5, "C", "idle")], None),
+    ([acked(14, LATER), *anew(5, LATER + 1, 101)], [(5, "C", "idle")], None),
+    # the window restarted, or not
+    ([ASKS, *anew(20), *anew(5, LATER + 4, since=38)], [(20, "C", "request"), (5, "C", "idle")], "on"),
+    ([ASKS, *anew(20), *anew(40, LATER + 13, since=38)], [(20, "C", "request"), (40, "C", "idle")], "off"),
+    ([ASKS, *anew(20), *anew(40, LATER + 3, since=38)], [(20, "C", "request"), (40, "C", "idle")], None),
     # the path was not quiet; the server had not heard the request; the capture lacks it
-    ([acked(13, LATER), says(0, LATER, ACK, 101, 1 + 13 * FULL, 100), *anew(20)], []),
-    ([ASKS, *anew(20, ack=101)], []),
-    ([says(0, LATER, ACK, 201, 1 + 14 * FULL), *anew(20)], []),
+    ([acked(13, LATER), says(0, LATER, ACK, 101, 1 + 13 * FULL, 100), *anew(20)], [], None),
+    ([ASKS, *anew(20, ack=101)], [], None),
+    ([says(0, LATER, ACK, 201, 1 + 14 * FULL), *anew(20)], [], None),
     # two requests, the second while the first answer is on its way
-    ([ASKS, *anew(20), says(0, LATER + RTT_S + 0.002, ACK, 201, 1 + 14 * FULL, 50)], [(20, "L", "request")]),
+    ([ASKS, *anew(20), says(0, LATER + RTT_S + 0.002, ACK, 201, 1 + 14 * FULL, 50)], [(20, "L", "request")], None),
 ])  # fmt: skip
 def test_a_later_flight_is_read_like_the_first(
-    steps: list[Step], windows: list[tuple[int, str, str]], tmp_path: Path
+    steps: list[Step], windows: list[tuple[int, str, str]], restart: str | None, tmp_path: Path
 ) -> None:
-    conversation = talk(*PROVEN, *steps, window=65535)
+    conversation = talk(*PROVEN, *steps)
     (one,) = report_connections(conversation.batch(tmp_path), ["x"])
     assert [(w.segments, w.grade, w.why) for w in one.windows] == windows
     # the first flight is that of the connection; inside TLS the first later one is that at a request
@@ -221,6 +226,8 @@ def test_a_later_flight_is_read_like_the_first(
         conversation.frames[at] = when, frame[: -(100, FULL)[way]] + hello(kind).ljust((100, FULL)[way], b"\0")
     found = verdicts(conversation, tmp_path)
     asked = found.get("cwnd_at_request")
+    idle = found.get("slow_start_after_idle")
+    assert (idle and idle.value) == restart
     shown = [(segments, "L" if why == "idle" else grade) for segments, grade, why in windows]
     assert [found["icw"].value, asked and (asked.value, asked.grade)] == [10, shown[0] if shown else None]
 

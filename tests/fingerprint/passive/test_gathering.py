@@ -27,7 +27,7 @@ def comparable(found: list[ConnectionReport]) -> list[tuple[object, ...]]:
         (one.frame, one.client, one.server, {n: v for n, v in one.numbers.items() if not n.startswith("limit_")},
          sum(share.ns for share in one.limits), one.place, one.hellos,
          [(o.knob, o.value, o.grade, o.reason, o.details) for o in one.observations],
-         [(w[:3], w.proof, w[4:7]) for w in one.windows])
+         [(w[:6], w[7:10]) for w in one.windows])
         for one in found
     ]  # fmt: skip
     return sorted(every, key=lambda row: row[0])
