@@ -33,6 +33,7 @@ from configtron.report.connection_rows import NOT_SHOWN, Cells, joined, one_if_s
 SCHEMA = "configtron.connection/1"
 HANDSHAKE_NUMBERS = ("rtt", "rtt_server", "rtt_client", "syns", "synacks")
 HANDSHAKE_FLAGS = ("sack", "stamps")
+NUMBERS = (int, float)
 # Marks of a template, in JSON: no frame is negative, nor are a flight's bytes.
 MARKS = re.compile(rf'"evidence":\[(-[-,\d]+)\]|"bytes":{BYTES}\b')
 
@@ -232,7 +233,10 @@ def _limits_text(shares: Sequence[Limit]) -> str:
 
 def _member(name: str, value: Json) -> str:
     """Return a member with the comma before it; "" for None."""
-    return "" if value is None else f",{canonical(name)}:{canonical(value)}"
+    # JSON writes numbers as Python does, and a name has no character that it would escape.
+    return (
+        "" if value is None else f',"{name}":{value!r}' if type(value) in NUMBERS else f',"{name}":{canonical(value)}'
+    )
 
 
 def _by_value(name: str, values: Sequence[Any], of: Callable[[Any], Json]) -> Cells:
