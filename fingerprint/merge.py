@@ -47,8 +47,9 @@ def witnessed(trials: Sequence[Observation]) -> Sequence[Observation]:
 
     Its path or its ends may have been unlike those of the other connections; two of them refute.
     """
-    most = max((number(t) for t in trials if t.grade == "C"), default=None)
-    higher = [t for t in trials if most is not None and t.grade == "L" and number(t) > most]
+    bounds = [t for t in trials if t.grade == "L"]
+    most = max((number(t) for t in trials if t.grade == "C"), default=None) if bounds else None
+    higher = [t for t in bounds if most is not None and number(t) > most]
     lone = len(higher) == 1 and higher[0].method.startswith(CAPTURED)
     return [t for t in trials if t is not higher[0]] if lone else trials
 
@@ -60,8 +61,9 @@ def merge_all(trials: Iterable[Observation], rules: Sequence[GradeRule] = RULES)
     """
     known = by_knob(trials)
     verdicts = {knob: merge(known[knob]) for knob in known}
+    sure = {knob: witnessed(readings) for knob, readings in known.items()}
     for across in filter(None, (rule.across for rule in rules)):
-        verdict = across({knob: witnessed(readings) for knob, readings in known.items()})
+        verdict = across(sure)
         if verdict is not None:
             verdicts[verdict.knob] = verdict
     return {knob: upheld(verdicts[knob], known.get(knob, ())) for knob in sorted(verdicts)}

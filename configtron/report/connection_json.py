@@ -185,7 +185,7 @@ def _members(
     yield [f',"frame":{number}' for number in (frame & FRAME_MASK).tolist()]
     yield _named("handshake", _objects(_handshake_members(numbers), size))
     yield _member("incomplete", reports.incomplete or None)
-    yield [_member("limits", _limits(shares)) for shares in limits_of(numbers)]
+    yield [_limits_text(shares) for shares in limits_of(numbers)]
     yield _by_value("merged", reports.merged[rows].tolist(), _true_or_none)
     yield list(_filled(reports, rows, (observations for observations, _ in texts)))
     yield _by_value("options_cut", numbers_of("options_cut", numbers["options_cut"]), _true_or_none)
@@ -218,6 +218,16 @@ def _side_members(reports: ConnectionReports, rows: slice, numbers: dict[str, Co
             yield _by_value(name, none_if_nan(reports.loss[side][rows]), lambda share: round(share, 6))
         else:
             yield _by_value(name, numbers_of(f"{side}_{name}", numbers[f"{side}_{name}"]), json_number)
+
+
+def _limits_text(shares: Sequence[Limit]) -> str:
+    """Return the member of `_limits` with the comma before it; "" for none."""
+    texts = (
+        f'{{"frames":[{",".join(map(str, one.frames))}],"grade":"{one.grade}","limit":"{one.limit}",'
+        f'"seconds":{round(one.ns / 1e9, 9)!r},"times":{one.times}}}'
+        for one in shares
+    )
+    return f',"limits":[{",".join(texts)}]' if shares else ""
 
 
 def _member(name: str, value: Json) -> str:

@@ -15,14 +15,15 @@ from typing import TextIO
 import numpy as np
 
 from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK
-from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports, numbers_of
+from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports
+from configtron.fingerprint.passive.readings import Hellos
 from configtron.fingerprint.passive.summary import SIDES
 from configtron.model.nouns import Observation
 from configtron.model.records import Json, canonical
 from configtron.report.campaign_cost import size
 from configtron.report.connection_choice import REPEATS, ConnectionChoice, Key, named, summed
 from configtron.report.connection_json import form
-from configtron.report.connection_rows import tls_names
+from configtron.report.connection_rows import texts_by_kind, tls_names
 from configtron.report.files import visible
 from configtron.report.folding import Sheet
 from configtron.report.rendering import MOST_ROWS
@@ -55,7 +56,8 @@ def write_table(
         sums["connections"] += len(reports)
         keys = zip(choice.keys(reports, files), range(len(reports)), strict=True)
         first = sorted(keys) if most is None else nsmallest(most, keys)
-        rows = sorted([*rows, *((key, row_cells(reports, row, len(files) > 1)) for key, row in first)])[:most]
+        shown = table_rows(reports.only(np.array([row for _, row in first], np.int64)), len(files) > 1)
+        rows = sorted([*rows, *zip((key for key, _ in first), shown, strict=True)])[:most]
     if not rows:
         return
     sheet = Sheet(*TABLE, right=RIGHT, second=SECOND)
@@ -91,38 +93,57 @@ def _text(value: Json) -> str:
     return "-" if value is None else visible(value if isinstance(value, str) else canonical(value))
 
 
-def row_cells(reports: ConnectionReports, row: int, several: bool) -> list[str]:
-    """Return the cells of a connection, as `TABLE` names them; several: files, whose numbers stand before frames."""
-    numbers = {name: numbers_of(name, column[row : row + 1])[0] or 0 for name, column in reports.columns.items()}
-    observations, hellos = reports.read(row)
-    verdicts = {one.knob: one for one in observations}
-    frame, rtt, span, end = int(numbers["frame"]), numbers["rtt"], reports.durations[row], str(reports.endings[row])
+def table_rows(reports: ConnectionReports, several: bool) -> Iterator[list[str]]:
+    """Yield the cells of each connection, as `TABLE` names them; several: files, whose numbers stand before frames."""
+    if not len(reports):
+        return
+    frames, trips, ends = reports.columns["frame"], reports.columns["rtt"] / 1e9, reports.endings.tolist()
+    spoken = [text for _, texts in texts_by_kind(reports, reports.read, _spoken) for text in texts]
+    numbers = zip(*(np.maximum(column, 0).tolist() for column in reports.columns.values()), strict=True)
+    yield from map(
+        list,
+        zip(
+            [f"{(frame >> FILE_SHIFT) + 1}:" * several + str(frame & FRAME_MASK) for frame in frames.tolist()],
+            *zip(*(map(named, pair) for pair in reports.ends), strict=True),
+            ["-" if span != span else f"{span:.3f}" for span in reports.durations.tolist()],
+            [f"{rtt * 1e3:.{1 if rtt >= 1e-3 else 3}f}" if rtt > 0 else "-" for rtt in trips.tolist()],
+            *_sent(reports, "client"), *_sent(reports, "server"),
+            ["" if shut == (0, 0) else "{}/{}".format(*shut) for shut in _both(reports, "zero_windows")],
+            [icw for icw, _, _ in spoken],
+            [
+                "".join(f"{side} " for side, one in zip(SIDES, by, strict=True) if one and end == "reset") + end
+                for end, by in zip(ends, _both(reports, "resets"), strict=True)
+            ],
+            [tls for _, tls, _ in spoken], [http for _, _, http in spoken],
+            [slow_because(dict(zip(reports.columns, row, strict=True))) for row in numbers],
+            strict=True,
+        ),
+    )  # fmt: skip
+
+
+def _spoken(observations: Sequence[Observation], hellos: Hellos) -> tuple[str, str, str]:
+    """Return window with its grade, TLS and HTTP; why one is not known is for those who ask for the connection."""
+    known = {one.knob: one for one in observations if one.value is not None}
     tls, alpn, _ = tls_names(*hellos)
-    spoken = next((verdicts[k].text for k in ("http_version", "http_clear") if k in verdicts), alpn)
-    by = "".join(f"{side} " for side in SIDES if end == "reset" and numbers[f"{side}_resets"])
-    shut = [str(numbers[f"{side}_zero_windows"]) for side in SIDES]
-    return [
-        f"{(frame >> FILE_SHIFT) + 1}:{frame & FRAME_MASK}" if several else str(frame & FRAME_MASK),
-        *map(named, reports.ends[row]), "-" if span != span else f"{span:.3f}",
-        f"{rtt * 1e3:.{1 if rtt >= 1e-3 else 3}f}" if rtt else "-",
-        *(text for side in SIDES for text in _sent(reports, numbers, row, side)),
-        "/".join(shut) if any(map(int, shut)) else "", _window(verdicts.get("icw")), f"{by}{end}",
-        visible(tls), visible(spoken), slow_because(numbers),
-    ]  # fmt: skip
+    http = next((known[knob].text for knob in ("http_version", "http_clear") if knob in known), alpn)
+    return cell(known["icw"]) if "icw" in known else "-", visible(tls), visible(http)
 
 
-def _window(icw: Observation | None) -> str:
-    """Return it with its grade; why it is not known is for those who ask for the connection."""
-    return "-" if icw is None or icw.value is None else cell(icw)
+def _both(reports: ConnectionReports, name: str) -> Iterator[tuple[int, int]]:
+    """Yield a column's values of client and server."""
+    return zip(*(reports.columns[f"{side}_{name}"].tolist() for side in SIDES), strict=True)
 
 
-def _sent(reports: ConnectionReports, numbers: dict[str, float], row: int, side: str) -> Iterator[str]:
-    """Yield what a side sent, and what of it again."""
-    rto, tlp, fast, *others = (numbers[f"{side}_{cause}"] for cause in REPEATS)
-    yield size(int(numbers[f"{side}_bytes"]))
-    repeated = rto or tlp or fast or any(others)
-    share = 100 * float(np.nan_to_num(reports.loss[side][row]))
-    yield f"{rto}/{tlp}/{fast}/{sum(others)} {share:.{int(share < 10)}f} %" if repeated else ""
+def _sent(reports: ConnectionReports, side: str) -> tuple[list[str], list[str]]:
+    """Return what a side sent, and what of it again."""
+    rto, tlp, fast, *others = (reports.columns[f"{side}_{cause}"] for cause in REPEATS)
+    causes = np.stack([rto, tlp, fast, sum(others)], axis=1).tolist()
+    shares = (100 * np.nan_to_num(reports.loss[side])).tolist()
+    again = [
+        "/".join(map(str, cause)) + f" {share:.{int(share < 10)}f} %" if any(cause) else ""
+        for cause, share in zip(causes, shares, strict=True)
+    ]
+    return [size(sent) for sent in reports.columns[f"{side}_bytes"].tolist()], again
 
 
 def _summary(sums: Counter[str], shown: int) -> str:

@@ -13,7 +13,8 @@ from itertools import chain
 from typing import TextIO
 
 from configtron.fingerprint.merge import merge_all
-from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports
+from configtron.fingerprint.passive.connection_report import ConnectionReports
+from configtron.fingerprint.passive.traces import address_text
 from configtron.fingerprint.verdict import over
 from configtron.model.nouns import Fingerprint, Observation, Target, Vantage
 from configtron.model.records import Result
@@ -41,22 +42,19 @@ class Servers:
     """Observations by server, so that several connections make one verdict: three that agree are an A."""
 
     def __init__(self) -> None:
-        # Of each server, by what its client asked (`ConnectionReport.asked`), and by the client's address.
+        # Of each server, by what its client asked (`ConnectionReports.asked`), and by the client's address.
         self._seen: dict[tuple[str, int], dict[tuple[object, ...], dict[bytes, list[Observation]]]] = {}
         self._names: dict[tuple[str, int], str] = {}
 
-    def take(self, connections: Iterable[ConnectionReport]) -> int:
-        """Remember; how many connections."""
-        count = 0
-        for one in connections:
-            key = (one.target.address, one.target.port)
-            clients = self._seen.setdefault(key, {}).setdefault(one.asked, {})
-            clients.setdefault(one.client.address, []).extend(one.observations)
-            asked = one.hellos[0]
-            if asked is not None and asked.server_name:
-                self._names.setdefault(key, asked.server_name)
-            count += 1
-        return count
+    def take(self, reports: ConnectionReports, *, every: bool = False) -> None:
+        """Remember; every: what has no value is asked for its trace too."""
+        for row, (observations, hellos) in enumerate(reports.without_frames(every=every)):
+            client, server = reports.ends[row]
+            key = (address_text(server.address), server.port)
+            clients = self._seen.setdefault(key, {}).setdefault(reports.asked(row), {})
+            clients.setdefault(client.address, []).extend(observations)
+            if hellos[0] is not None and hellos[0].server_name:
+                self._names.setdefault(key, hellos[0].server_name)
 
     def found(self) -> Iterator[TargetResult]:
         """Verdicts, server by server."""
@@ -129,10 +127,11 @@ def _write_in_order(
         out.writelines(f"{row}\n" for _, row in waiting)
 
 
-def write_servers(found: Iterable[ConnectionReport], form: str, out: TextIO, *, color: bool = True) -> None:
+def write_servers(batches: Iterable[ConnectionReports], form: str, out: TextIO, *, color: bool = True) -> None:
     """Write a row a server, of all its connections together, in that form: table, jsonl or csv."""
     servers = Servers()
-    servers.take(found)
+    for reports in batches:
+        servers.take(reports, every=form == "jsonl")
     verdicts = list(servers.found())
     vantages = {"capture": Vantage("capture", "capture")}
     if form != "table":

@@ -74,7 +74,7 @@ def summary(rows: Sequence[Diversity]) -> Sheet:
     """Like the paper's Table 2: what servers have in the baseline region, and how many are set otherwise elsewhere."""
     baseline = rows[0].baseline if rows else ""
     columns = ("known", "differ", "95 % interval", "undet.", "mixed", "example")
-    table = Sheet("knob", f"top values in {baseline}", *columns)
+    table = Sheet("knob", f"top values in {baseline}", *columns, second="known", whole=True)
     table.caption = "undet.: not known in two regions; mixed: unlike servers at one address, compared with none"
     for row in rows:
         differ = f"{percent(row.differing, row.compared)} of {row.compared}" if row.compared else "-"

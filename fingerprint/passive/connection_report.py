@@ -38,7 +38,6 @@ class ConnectionReport(NamedTuple):
     goodput_kbps, loss   by side: bytes of the stream over the time from its first data to its last, None for a single
                          burst; the share of data segments that had to be sent again, None if there were none
     ending               how it ended: "fin", "reset" or "open"
-    asked                what the client's SYN offers, and its request or hello
     place                where the capture stood: at the "client", at the "server", "between", or "" (unknown)
     windows              what later flights show
     """
@@ -54,7 +53,6 @@ class ConnectionReport(NamedTuple):
     ending: str
     place: str
     merged: bool
-    asked: tuple[object, ...]
     hellos: tuple[Hello | None, Hello | None]
     observations: tuple[Observation, ...]
     target: Target
@@ -150,15 +148,28 @@ class ConnectionReports:
 
     def __iter__(self) -> Iterator[ConnectionReport]:
         """Yield the report of each, in order."""
-        return self._reports(lambda row: (self._reading.asked(int(self._batch.over[row])), *self.read(row)))
+        return self._reports(self.read)
+
+    def asked(self, row: int) -> tuple[object, ...]:
+        """Return what the client's SYN of the connection in that row offers, and its request or hello."""
+        return self._reading.asked(int(self._batch.over[row]))
+
+    def without_frames(self, *, every: bool) -> Iterator[tuple[Iterator[Observation], Hellos]]:
+        """Yield the observations of each without frames, and the hellos: one of each kind is read.
+
+        every: also those without a value have the trace id
+        """
+        templates: dict[int, tuple[tuple[Observation, ...], Hellos]] = {}
+        for row, (kind, connection) in enumerate(zip(self.kinds.tolist(), self._batch.over.tolist(), strict=True)):
+            if kind not in templates:
+                templates[kind] = self.template(row)
+            yield self._reading.named(connection, templates[kind][0], every=every), templates[kind][1]
 
     def without_observations(self) -> Iterator[ConnectionReport]:
         """Yield the report of each, in order, with its numbers alone: no packet is read for a verdict or a hello."""
-        return self._reports(lambda row: ((), (), (None, None)))
+        return self._reports(lambda row: ((), (None, None)))
 
-    def _reports(
-        self, read: Callable[[int], tuple[tuple[object, ...], tuple[Observation, ...], Hellos]]
-    ) -> Iterator[ConnectionReport]:
+    def _reports(self, read: Callable[[int], tuple[tuple[Observation, ...], Hellos]]) -> Iterator[ConnectionReport]:
         names = list(self.columns)
         rows = zip(*(numbers_of(name, column) for name, column in self.columns.items()), strict=True)
         derived = [
@@ -171,11 +182,11 @@ class ConnectionReports:
             strict=True,
         )  # fmt: skip
         for row, (frame, started, ends, numbers, goodput_kbps, loss, ending, place, merged, later) in enumerate(plain):
-            asked, observations, hellos = read(row)
+            observations, hellos = read(row)
             yield ConnectionReport(
                 frame >> FILE_SHIFT, frame & FRAME_MASK, started, ends[0], ends[1],
                 dict(zip(names, numbers, strict=True)), goodput_kbps, loss,
-                ending, place, bool(merged), asked, hellos, observations, target_of(ends[1]),
+                ending, place, bool(merged), hellos, observations, target_of(ends[1]),
                 later, self.incomplete,
             )  # fmt: skip
 

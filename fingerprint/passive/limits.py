@@ -17,9 +17,11 @@ Method     The rows are put into the order in which the main sender (of more byt
              round-trip       the last bytes, or a request, are on their way
              end              all data is acknowledged, none follows
 Stop when  the connection's last row; so the shares add up to its duration in whole nanoseconds.
-Reads as   columns `limit_NAME_PART` over connections; they add up over the parts of a long connection.
-Fails as   `unknown` for what was never acknowledged, and while the smaller sender has data outstanding. Behind a loss,
-           a lost tail is not seen: its repeat looks like new data after a pause (`sender`, or `server`).
+Reads as   columns `limit_NAME_PART` over connections, which add up over the parts of a long one; `limits` grades
+           them.
+Fails as   `unknown` for what was never acknowledged, and while the smaller sender has data outstanding. Behind a path
+           MTU hole nothing is seen (`server`). A slow answer whose first segment was lost counts as slow. At the seam of two
+           parts of a long connection a wait may be shared out otherwise; the sum stays.
 Differs    from T-RAT, which guesses flights from one direction and calls one limit for a whole connection: flights blur
            where segments are paced. From Siekkinen and others, whose thresholds of scores decide: here each wait has
            its evidence. As in both, two windows that stop at the same byte are not told apart: the receiver's is named;
@@ -33,7 +35,7 @@ Source     Zhang, Breslau, Paxson, Shenker, On the Characteristics and Origins o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,14 +55,13 @@ LIMITS = ("handshake", "server", "client", "receive-window", "sender", "congesti
 OF_CAUSE = np.array([{"rto": TIMEOUT, "tlp": PROBE, "fast": FAST}.get(cause, LOSS) for cause in CAUSES])
 # Columns of each limit: nanoseconds, how often, the first and last frame (file << 40 | number) of the evidence.
 PARTS = {"ns": "sum", "times": "sum", "first": "min", "last": "max"}
-_COLUMNS = {limit: tuple(f"limit_{limit}_{part}" for part in PARTS) for limit in LIMITS}
 # What the shares and their grades are read from.
 _READ = ("clock", "syns", "synacks", "frag_needed", "rtt", *(
     f"{side}_{name}" for side in ("client", "server") for name in ("bytes", "zero_windows")
-), "rtt_client", "rtt_server", *(name for names in _COLUMNS.values() for name in names))  # fmt: skip
+), "rtt_client", "rtt_server", *(f"limit_{limit}_{part}" for limit in LIMITS for part in PARTS))  # fmt: skip
 # Waits of which a capture elsewhere than at the sender sees only a part; it is there if the round trip from here to the
 # sender is below this share of the whole one.
-LOSSES, NEAR_SHARE = frozenset(("timeout", "tail-probe", "fast-retransmit", "loss", "path-mtu")), 0.1
+NEAR_SHARE = 0.1
 # An ACK released what follows it within this share of a round trip, and this (ns) for the host.
 SOON_SHARE, SOON_NS = 8, 1_000_000
 # Full segments within this share of a round trip behind the one before are paced.
@@ -98,41 +99,46 @@ def limits(numbers: Mapping[str, float | None]) -> tuple[Limit, ...]:
 
     Empty where it has no times, or no time passed, and for `live`, which does not share it out.
     """
-    if numbers["clock"] or _READ[-1] not in numbers:
-        return ()
-    size = {side: numbers[f"{side}_bytes"] or 0 for side in ("client", "server")}
-    sender, other = ("server", "client") if size["server"] >= size["client"] else ("client", "server")
-    twice = {
-        "handshake": max(numbers["syns"] or 0, numbers["synacks"] or 0) > 1,
-        "receive-window": (numbers[f"{other}_zero_windows"] or 0) > 0,
-        "path-mtu": (numbers["frag_needed"] or 0) > 0,
-    }
-    near = 0 < (numbers[f"rtt_{sender}"] or 0) < NEAR_SHARE * (numbers["rtt"] or 0)
-    found = []
-    for name, (own, *parts) in _COLUMNS.items():
-        if ns := int(numbers[own] or 0):
-            times, *frames = (int(numbers[part] or 0) for part in parts)
-            grade = (
-                "N" if name == "unknown" else "B" if twice.get(name) else "L" if name in LOSSES and not near else "C"
-            )
-            shown = tuple(sorted({frame & FRAME_MASK for frame in frames if frame > 0}))
-            found.append(Limit(name, ns, max(times, 1), grade, shown))
-    return tuple(sorted(found, key=lambda one: -one.ns))
+    (found,) = limits_of({name: np.array([numbers[name] or 0]) for name in _READ if name in numbers})
+    return found
 
 
-def limits_of(columns: Mapping[str, Column]) -> Iterator[tuple[Limit, ...]]:
-    """Yield the same of each connection, from columns."""
-    read = [name for name in _READ if name in columns]
-    return (
-        limits(dict(zip(read, row, strict=True)))
-        for row in zip(*(columns[name].tolist() for name in read), strict=True)
+def limits_of(columns: Mapping[str, Column]) -> list[tuple[Limit, ...]]:
+    """Return the same of each connection, from columns."""
+    count = len(columns["clock"])
+    if _READ[-1] not in columns:
+        return [()] * count
+    ns, times, first, last = (
+        np.stack([columns[f"limit_{limit}_{part}"].astype(np.int64) for limit in LIMITS], axis=1) for part in PARTS
     )
+    ns[columns["clock"] > 0] = 0
+    main = columns["server_bytes"] >= columns["client_bytes"]
+    near = np.where(main, columns["rtt_server"], columns["rtt_client"])
+    grade = np.full(ns.shape, "C")
+    far = (near <= 0) | (near >= NEAR_SHARE * columns["rtt"])
+    grade[far, TIMEOUT : MTU + 1] = "L"
+    grade[np.maximum(columns["syns"], columns["synacks"]) > 1, HANDSHAKE] = "B"
+    grade[np.where(main, columns["client_zero_windows"], columns["server_zero_windows"]) > 0, WINDOW] = "B"
+    grade[columns["frag_needed"] > 0, MTU] = "B"
+    grade[:, UNKNOWN] = "N"
+    order = np.argsort(-ns, axis=1, kind="stable")
+    some = np.take_along_axis(ns, order, axis=1) > 0
+    parts = (ns, times, grade, np.maximum(first, 0) & FRAME_MASK, np.maximum(last, 0) & FRAME_MASK)
+    rows = zip(
+        order[some].tolist(), *(np.take_along_axis(part, order, axis=1)[some].tolist() for part in parts), strict=True
+    )
+    made = [
+        Limit(LIMITS[n], own, max(often, 1), letter, tuple(sorted({one, other} - {0})))
+        for n, own, often, letter, one, other in rows
+    ]
+    ends = np.cumsum(some.sum(axis=1)).tolist()
+    return [tuple(made[begin:end]) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
 def largest(columns: Mapping[str, Column]) -> tuple[Column, Column]:
     """Return the number in `LIMITS` of each connection's largest share, and its part of the duration (NaN: no time)."""
     none = np.zeros(len(columns["clock"]), np.int64)
-    shares = np.stack([columns.get(names[0], none) for names in _COLUMNS.values()])
+    shares = np.stack([columns.get(f"limit_{limit}_ns", none) for limit in LIMITS])
     total = np.where(columns["clock"] > 0, 0, shares.sum(axis=0))
     part: Column = np.divide(shares.max(axis=0), total, out=np.full(len(total), np.nan), where=total > 0)
     return shares.argmax(axis=0), part
@@ -182,15 +188,16 @@ def share_time(
     starts = np.where((code >= TIMEOUT) & (code <= MTU), flow.cause >= 0, code != before(code, of, -1))
     begins = new[starts[new]]
     times = np.bincount(place[begins], minlength=count * len(LIMITS)).reshape(count, -1)
-    frame = rows.frame[order][new]
+    frame, hops = rows.frame[order], np.flatnonzero((travel > 0) & ~counted)
     first, last = (np.full(count * len(LIMITS), ABSENT, np.int64) for _ in range(2))
-    first[place[new][::-1]] = frame[::-1]
-    last[place[new]] = frame
+    for some, at_limit in ((new, place[new]), (hops, of[hops] * len(LIMITS) + TRIP)):
+        first[at_limit[::-1]] = frame[some][::-1]
+        last[at_limit] = np.maximum(last[at_limit], frame[some])
     parts = (shares, times, first.reshape(count, -1), last.reshape(count, -1))
     return {
-        name: values[:, number]
-        for number, names in enumerate(_COLUMNS.values())
-        for name, values in zip(names, parts, strict=True)
+        f"limit_{limit}_{part}": values[:, number]
+        for number, limit in enumerate(LIMITS)
+        for part, values in zip(PARTS, parts, strict=True)
     }
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -191,8 +191,8 @@ class ConnectionReading:
             secret = self._opener(file, *ends, where & FRAME_MASK, last & FRAME_MASK)
             alpn = next((message.alpn for message in secret if message.alpn), "")
             hellos = hellos[0], hellos[1]._replace(alpn=(alpn,)) if hellos[1] is not None and alpn else hellos[1]
-        name, started = f"{self._files[file]}/{where & FRAME_MASK}", int(batch.summary.columns["started"][connection])
-        trace = Trace(name, target, "capture", str(self._like.probe[connection]), started_at=started)
+        started = int(batch.summary.columns["started"][connection])
+        trace = Trace(self._name(connection), target, "capture", str(self._like.probe[connection]), started_at=started)
         found = [*self._inferences(connection, trace, streams, secret), *self._first_flight(connection, trace)]
         if hellos[0] is not None and hellos[1] is not None:
             found += self._at_request(connection, trace)
@@ -207,11 +207,25 @@ class ConnectionReading:
         """Return what the client's SYN offers, and its request or hello: other ones get other answers."""
         batch, row = self._batch, int(self._batch.found.begin[connection])
         flags, head = int(batch.found.rows.flags[row]), batch.heads.kept.get(int(batch.found.rows.frame[row]))
-        options = read_options(head.options if head is not None else b"")
-        stream = spoken(batch, connection)["client"] if self._like.speaks[connection] else b""
+        offer = _offer(head.options if head is not None else b"")
+        if not self._like.speaks[connection]:
+            return flags, offer, (b"",)
+        stream = spoken(batch, connection)["client"]
         host = [value for name, value in head_fields(stream) if name == "host"]
-        offer = [(kind, b"" if kind == OPT_TIMESTAMPS else data) for kind, data in options]
-        return flags, tuple(offer), hello(stream) or (stream.partition(b"\r")[0], *host)
+        return flags, offer, hello(stream) or (stream.partition(b"\r")[0], *host)
+
+    def named(self, connection: int, template: Iterable[Observation], *, every: bool) -> Iterator[Observation]:
+        """Yield the observations of a template without frames; every: with trace ids also where there is no value."""
+        name, size = self._name(connection), int(self._batch.summary.flights.size[connection])
+        for one in template:
+            details = tuple(
+                (what, size if value == BYTES and what == "bytes" else value) for what, value in one.details
+            )
+            yield one if one.value is None and not every else replaced(one, name, (), details)
+
+    def _name(self, connection: int) -> str:
+        where = int(self._batch.summary.columns["frame"][connection])
+        return f"{self._files[where >> FILE_SHIFT]}/{where & FRAME_MASK}"
 
     def _inferences(
         self, connection: int, trace: Trace, streams: dict[str, bytes], secret: Sequence[DecryptedMessage]
@@ -339,10 +353,18 @@ def _marked(one: Observation, frames: list[int]) -> Observation:
     return replace(one, evidence=(FLIGHT,) if one.evidence else (), details=details)
 
 
-def replaced(one: Observation, trace_id: str, evidence: tuple[int, ...]) -> Observation:
+def replaced(
+    one: Observation, trace_id: str, evidence: tuple[int, ...], details: tuple[tuple[str, Value], ...] | None = None
+) -> Observation:
     """Return the observation for another trace and its frames; `dataclasses.replace` takes three times as long."""
     same = one.knob, one.value, one.reason, one.unit, one.method, one.grade
-    return Observation(*same, trace_id, evidence, one.trials, one.details)
+    return Observation(*same, trace_id, evidence, one.trials, one.details if details is None else details)
+
+
+@lru_cache(maxsize=4096)
+def _offer(options: bytes) -> tuple[tuple[int, bytes], ...]:
+    """Return the options of a SYN, of timestamps the kind alone."""
+    return tuple((kind, b"" if kind == OPT_TIMESTAMPS else data) for kind, data in read_options(options))
 
 
 def _without_inexact(found: Observation, why: str) -> Observation:

@@ -71,12 +71,16 @@ def test_a_table_has_both_directions_worst_first_and_a_line_of_sums(file: str, m
     pcap(mixed)
     head, *rows = capsys.readouterr().out.splitlines()
     assert head.split()[6:] == "up sent again down sent again shut icw end slow because".split()
-    assert rows[0].split()[3:] == (
-        "4.500 100.0 3.95 kB 2/0/0/0 33 % 0 B 0/1 - open timeouts 4.3 s, 2 x from frame 18; zero window: server's 1 x"
-    ).split()
-    assert rows[1].split()[3:] == (
-        "2.000 100.0 100 B 3.95 kB 0/1/0/0 0.0 % >= 4 L open tail loss probes 1.7 s, 1 x from frame 9"
-    ).split()
+    assert (
+        rows[0].split()[3:]
+        == (
+            "4.500 100.0 3.95 kB 2/0/0/0 33 % 0 B 0/1 - open timeouts 4.3 s, 2 x from frame 18; zero window: server's 1 x"
+        ).split()
+    )
+    assert (
+        rows[1].split()[3:]
+        == ("2.000 100.0 100 B 3.95 kB 0/1/0/0 0.0 % >= 4 L open tail loss probes 1.7 s, 1 x from frame 9").split()
+    )
     assert len(rows) == 40 + 5 and rows[-1] == (
         "52 connections (40 shown; --all shows every one); 8 kB; 17 % sent again; 2 timeouts; 1 zero windows; 45 resets"
     )

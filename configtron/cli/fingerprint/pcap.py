@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from itertools import chain
 from pathlib import Path
 
 import click
@@ -73,7 +72,7 @@ def pcap(
         if form == "html":
             out.write(text)
         elif servers:
-            write_servers(chain.from_iterable(found), form, out, color=settings().color)
+            write_servers(found, form, out, color=settings().color)
         else:
             write_connections(found, reading.files, form, out, choice, color=settings().color)
     say(counted(reading.counts))

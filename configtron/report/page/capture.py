@@ -22,7 +22,7 @@ from configtron.fingerprint.passive.summary import SIDES, scales_of
 from configtron.report.campaign_cost import size
 from configtron.report.connection_choice import REPEATS, ConnectionChoice, summed, volume
 from configtron.report.connection_rows import tls_names
-from configtron.report.connection_table import CAPTION, TABLE, row_cells
+from configtron.report.connection_table import CAPTION, RIGHT, TABLE, table_rows
 from configtron.report.connections import counted
 from configtron.report.page.charts import BAR_HEIGHT, BarPart, legend, split
 from configtron.report.page.course import drawn, lasting, opening
@@ -36,7 +36,7 @@ MOST_LISTED, WORST, LARGEST = 1000, 30, 10
 # Pictures that are open at first; round trips of an opening that has a picture of its own.
 OPEN, EARLY = 3, 12
 HEADS = (*TABLE, "name")
-KINDS = [None if head in ("client", "server", "slow by", "end", "tls", "http", "name") else "num" for head in HEADS]
+KINDS = ["num" if head in RIGHT.union(("sent again", "shut", "icw")) else None for head in HEADS]
 # Limits by colour: alike ones share one, and their words stand beside.
 FAMILIES = {"path": ("handshake", "round-trip"), "server": ("server", "sender"), "client": ("client", "receive-window"),
             "congestion": ("congestion",), "loss": ("timeout", "tail-probe", "fast-retransmit", "loss", "path-mtu"),
@@ -69,9 +69,8 @@ def page(
     since = datetime.fromtimestamp(start_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     lead = f"{len(reports)} connections, {size(int(volume(reports).sum()))}, {span_s:.1f} s from {since}."
     order = f"{choice.sort or 'worst'} first"
-    cells = [
-        [*row_cells(chosen, row, len(files) > 1), *tls_names(*chosen.read(row)[1])[2:]] for row in range(len(chosen))
-    ]
+    shown_rows = enumerate(table_rows(chosen, len(files) > 1))
+    cells = [[*row_cells, *tls_names(*chosen.read(row)[1])[2:]] for row, row_cells in shown_rows]
     listed = el("section", el("h2", "Connections", id="connections"),
                 el("p", f"{order.capitalize()}: {len(chosen)} of {len(reports)}. {CAPTION}.", class_="soft"),
                 *_list(cells, set(places), order))  # fmt: skip
@@ -119,7 +118,7 @@ def _list(rows: Sequence[Sequence[str]], linked: Collection[int], order: str) ->
     body = el("tbody")
     for place, (frame, *cells) in enumerate(rows):
         first = el("a", frame, href=f"#c{frame}") if place in linked else frame
-        others = (el("td", short(cell, 60), class_=kind) for cell, kind in zip(cells, KINDS[1:], strict=True))
+        others = (el("td", short(cell), class_=kind) for cell, kind in zip(cells, KINDS[1:], strict=True))
         add(body, el("tr", el("td", first, class_="num"), *others))
     heads = el("tr", *(el("th", head, scope="col", class_=kind) for head, kind in zip(HEADS, KINDS, strict=True)))
     yield scrolled(el("table", el("thead", heads), body, class_="rows list"), "Connections", "card wide")

@@ -319,7 +319,8 @@ def test_the_same_gaps_on_four_connections_are_no_losses(third: float, grade: st
     steps = [[1.0, 1.0 + n / 50, third if n == 3 else 2.0, 2.0 - n / 50, 2.0, 2.0] for n in range(4)]
     frames = [f for n, gaps in enumerate(steps) for f in half_opened(gaps, 4000 + n, 1000 + 100 * n).frames]
     servers = Servers()
-    servers.take(reports(written(frames, tmp_path))[0])
+    for batch in CaptureReading((str(written(frames, tmp_path)),)).batches():
+        servers.take(batch)
     (found,) = servers.found()
     verdict = found.fingerprint.observations["synack_retries"]
     assert (verdict.value, verdict.grade) == (6, grade)
@@ -343,7 +344,8 @@ def test_load_balancing_compares_connections_that_asked_alike(
         address = b"\xc0\x00\x02" + bytes([client if n > 1 else 1])
         frames += [(at, frame.replace(b"\xc0\x00\x02\x01", address)) for at, frame in talk.frames]
     servers = Servers()
-    servers.take(reports(written(frames, tmp_path))[0])
+    for batch in CaptureReading((str(written(frames, tmp_path)),)).batches():
+        servers.take(batch)
     (found,) = servers.found()
     verdict = found.fingerprint.observations["load_balancing"]
     assert (verdict.value or verdict.reason) == text
