@@ -196,7 +196,7 @@ def _members(
     yield _named("server", _objects(_side_members(reports, rows, numbers, 1), size))
     yield _by_value("started_at", (started / 1e9).tolist(), lambda at: round(at, 9) or None)
     yield [tls for _, tls in texts]
-    yield one_if_same([_member("windows", _windows(windows)) for windows in reports.windows[rows]])
+    yield one_if_same([_member("windows", _windows(windows)) for windows in reports.windows(rows)])
 
 
 def _handshake_members(numbers: dict[str, Column]) -> Iterator[Cells]:

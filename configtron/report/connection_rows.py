@@ -120,7 +120,7 @@ def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterato
         )
         yield _rounded_cells(reports.goodput_kbps[side][rows], 3)
         yield _rounded_cells(reports.loss[side][rows], 6)
-    largest = (max(((w.segments, w.grade) for w in each), default=("", "")) for each in reports.windows[rows])
+    largest = (max(((w.segments, w.grade) for w in each), default=("", "")) for each in reports.windows(rows))
     yield one_if_same([f">= {segments}" if grade == "L" else f"{segments}" for segments, grade in largest])
 
 

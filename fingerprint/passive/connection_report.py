@@ -11,7 +11,6 @@ Reads as   grades C, L and N, as of any single trial. Nothing exact of a capture
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -133,10 +132,10 @@ class ConnectionReports:
         connection = int(self._batch.over[row])
         return self._reading.frames(connection), *self._reading.flight(connection)
 
-    @cached_property
-    def windows(self) -> list[Sequence[LaterFlight]]:
-        """Return the later flights of each, in order."""
-        return [self._reading.later(place) for place in self._batch.over.tolist()]
+    def windows(self, rows: slice) -> list[Sequence[LaterFlight]]:
+        """Return the later flights of these connections, in order."""
+        known, places = self._batch.summary.later, self._batch.over[rows].tolist()
+        return [self._reading.later(place) if place in known else () for place in places]
 
     def alone(self, row: int) -> Connections:
         """Return the segments of the connection in that row."""
@@ -179,7 +178,7 @@ class ConnectionReports:
         ]
         plain = zip(
             self.columns["frame"].tolist(), self.columns["started"].tolist(), self.ends, rows, *derived,
-            self.endings.tolist(), self.places.tolist(), self.merged.tolist(), self.windows,
+            self.endings.tolist(), self.places.tolist(), self.merged.tolist(), self.windows(slice(None)),
             strict=True,
         )  # fmt: skip
         for row, (frame, started, ends, numbers, goodput_kbps, loss, ending, place, merged, later) in enumerate(plain):

@@ -205,7 +205,8 @@ def hello(kind: int) -> bytes:
     # the window restarted, or not
     ([ASKS, *anew(20), *anew(5, LATER + 4, since=38)], [(20, "C", "request"), (5, "C", "idle")], "on"),
     ([ASKS, *anew(20), *anew(40, LATER + 13, since=38)], [(20, "C", "request"), (40, "C", "idle")], "off"),
-    ([ASKS, *anew(20), *anew(40, LATER + 3, since=38)], [(20, "C", "request"), (40, "C", "idle")], None),
+    ([ASKS, *anew(20), *anew(60, LATER + 3, since=38)], [(20, "C", "request"), (60, "C", "idle")], None),
+    ([ASKS, *anew(20), *anew(5, LATER + 4, more=0, since=38)], [(20, "C", "request"), (5, "L", "idle")], None),
     # the path was not quiet; the server had not heard the request; the capture lacks it
     ([acked(13, LATER), says(0, LATER, ACK, 101, 1 + 13 * FULL, 100), *anew(20)], [], None),
     ([ASKS, *anew(20, ack=101)], [], None),
