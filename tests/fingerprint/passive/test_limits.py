@@ -31,7 +31,9 @@ def too_big(port: int = 40000, version: int = 4, kind: tuple[int, int] = (3, 4))
         body = struct.pack(">BBHHH", *kind, 0, 0, 1280) + _ip4(6, 1500) + ends + ports
         packet = _ip4(1, 20 + len(body)) + ends[4:] + ends[:4] + body
     else:
-        body = struct.pack(">BBHI", 2, 0, 0, 1280) + struct.pack(">IHBB", 6 << 28, 8, 6, 64) + SIX[16:] + SIX[:16] + ports
+        body = (
+            struct.pack(">BBHI", 2, 0, 0, 1280) + struct.pack(">IHBB", 6 << 28, 8, 6, 64) + SIX[16:] + SIX[:16] + ports
+        )
         packet = struct.pack(">IHBB", 6 << 28, len(body), 58, 64) + SIX + body
     return lambda c: c.frames.append((round(1000.3e9), packet))
 
