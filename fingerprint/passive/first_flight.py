@@ -378,9 +378,12 @@ def _grows_otherwise(found: Connections, marks: _Marks, old: Column, trips: tupl
     heard += np.where(heard > 0, (1 - int(marks.end[marks.begin[connection]])) % size, 0)
     if not heard[0] or int((end[:upto] - 1 - 2 * heard).max()) > flight:
         return True
-    # A short segment, and more without a further request: the program, and not a window, empties the queue.
-    amid = (found.ack[row[1:]] == found.ack[row[:-1]]) & (end[: upto - 1] <= JUDGED * flight)
-    if ((end - start)[: upto - 1][amid] % size).any():
+    # A short segment, and more without a further request, or one that waited though the window had room (Nagle): the
+    # program, and not the window, empties the queue.
+    same, soon_at = found.ack[row[1:]] == found.ack[row[:-1]], at[: upto - 1] + int(SILENCE * rtt_ns)
+    short = ((end - start)[:upto] % size != 0) & (end[:upto] <= JUDGED * flight)
+    held = (at[1:upto] > soon_at) & (end[1:upto] - 1 - 2 * heard[:-1] <= flight)
+    if (short[:-1] & same).any() or (short[1:] & same & held).any():
         return True
     if int((end[:upto] - _acknowledged(found, row, connection, at[:upto])).max()) > GROWN * flight:
         return False
