@@ -53,6 +53,8 @@ PROBE_SOONEST_S = 0.0015
 # Every path carries segments of this size, unless the client offers a smaller MSS (RFC 8200 section 5, less headers).
 # Timestamps take these bytes of each segment (RFC 7323, with padding).
 PATH_MSS_MIN, TIMESTAMPS_BYTES = 1220, 12
+# The largest shift that counts (RFC 7323 2.3).
+SHIFT_MOST = 14
 # Our receive window may have stopped the server if it had room for less than this many further segments.
 WINDOW_MARGIN_SEGMENTS = 1
 # Vantage of a trace that comes from a capture, not from a probe (`passive/traces.py`).
@@ -341,7 +343,7 @@ def _window(packets: Sequence[Packet], opening: Handshake, start: int) -> int:
     ours = packets[opening.syns[0]].segment.wscale if opening.syns else None
     theirs = packets[opening.synacks[0]].segment.wscale
     window = next((p.segment.window for p in packets[start:] if p.way == "out" and not p.segment.flags & SYN), 65535)
-    return window << ours if ours is not None and theirs is not None else window
+    return window << min(ours, SHIFT_MOST) if ours is not None and theirs is not None else window
 
 
 def _is_prompt(after_s: float, rtt_s: float) -> bool:

@@ -147,17 +147,26 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
         limit = np.where((opening - limit).view(np.int32) > 0, opening, limit)
     echo = (rows.tsecr[row] - limit).view(np.int32) if len(of) else by_time
     flying = np.where(stamped[of] & ((rows.bits[row] & STAMPED) != 0), echo <= 0, by_time)
-    pause = _pauses(found, row, of)
+    pause, ticked = _pauses(found, row, of)
     probing = flying & (known.rtt[of] > 0) & (pause >= known.rtt[of])
     behind = rows.at[row] > ack_at[of]
     pace = np.maximum(PAUSE_SHARE * known.rtt_server, PAUSE_TIMES * highest(of, np.where(behind, 0, pause), count, 0))
-    probing |= flying & ~stamped[of] & behind & (pause >= np.maximum(pace, 1)[of])
+    # A handshake may be so much slower than the path that a probe comes within its round trip.
+    slow = (known.rtt[of] > 0) & (pause >= np.maximum(SILENCE * known.rtt[of], PROBE_NS))
+    probing |= flying & ~stamped[of] & np.where(behind, pause >= np.maximum(pace, 1)[of], slow)
     flying &= ~probing
     # The first segment outside ends the flight.
     stop = np.minimum.reduceat(np.append(np.where(flying, len(of), np.arange(len(of))), len(of)), begin)[:count]
     stop = np.where(after > begin, np.minimum(stop, after), begin)
     # A lone last segment may be a tail loss probe, if the server measured a shorter round trip than we did.
-    alone = (stop > begin + 1) & (pause[np.maximum(stop - 1, 0)] >= PROBE_NS) if len(of) else stop > after
+    # Behind a slow link the sender's clock alone shows the pause.
+    final = np.maximum(stop - 1, 0)
+    usual = highest(of, np.where(np.arange(len(of)) < final[of], ticked, 0), count, 0)
+    alone = (
+        (stop > begin + 1) & ((pause[final] >= PROBE_NS) | (ticked[final] > PAUSE_TIMES * usual))
+        if len(of)
+        else stop > after
+    )
     probing[stop[alone] - 1] = True
     stop = stop - alone
     inside = np.arange(len(of)) < stop[of]
@@ -238,22 +247,24 @@ def _sizes(known: HandshakeFacts, length: Column, of: Column, fresh: Column) -> 
     return _Sizes(np.maximum(counted, 1), (agreed | multiples[1]) & ~raised, merged)
 
 
-def _pauses(found: Connections, row: Column, of: Column) -> Column:
-    """Return the pause of the sender before each data row (ns), by the sender's timestamps where both rows have them.
+def _pauses(found: Connections, row: Column, of: Column) -> tuple[Column, Column]:
+    """Return the sender's pause before each data row (ns): as captured or, if longer, by its timestamps; and that by
+    timestamps alone, 0 below two ticks.
 
     Data after a pause of a round trip is outside the flight: it may be a tail loss probe (RFC 8985 7.3), which the
     window does not limit.
     """
     rows = found.rows
-    pauses = np.zeros(len(row), np.int64)
+    pauses, ticked = np.zeros(len(row), np.int64), np.zeros(len(row), np.int64)
     if len(row) < 2:
-        return pauses
+        return pauses, ticked
     both = (rows.bits[row[1:]] & rows.bits[row[:-1]] & STAMPED) != 0
     ticks = (rows.tsval[row[1:]] - rows.tsval[row[:-1]]).view(np.int32).astype(np.int64)
+    same = of[1:] == of[:-1]
     # One tick may pass at any moment.
-    ticked = np.where(both & (ticks > 1), ticks * TICK_NS, 0)
-    pauses[1:] = np.where(of[1:] == of[:-1], np.maximum(ticked, rows.at[row[1:]] - rows.at[row[:-1]]), 0)
-    return pauses
+    ticked[1:] = np.where(same & both & (ticks > 1), ticks * TICK_NS, 0)
+    pauses[1:] = np.where(same, np.maximum(ticked[1:], rows.at[row[1:]] - rows.at[row[:-1]]), 0)
+    return pauses, ticked
 
 
 def _first_acks(found: Connections, row: Column, of: Column) -> Column:
@@ -362,12 +373,19 @@ def _grows_otherwise(found: Connections, marks: _Marks, old: Column, trips: tupl
         return False
     # Behind a bottleneck the ACKs of one flight take longer than a round trip. So look at unacknowledged bytes.
     row = marks.row[part][:upto]
-    # Each segment acknowledged, short heads too, lets out itself and one more. A further one may be a tail loss probe.
+    # Each segment acknowledged, short heads too, lets out itself and one more.
     # Round trips to the server that look longer by jitter must not hide ACKs.
     early_ns = int(EARLY * max(2 * rtt_server_ns - rtt_ns, 0))
     heard = _acknowledged(found, row, connection, at[:upto] - early_ns) - 1
     heard += np.where(heard > 0, (1 - int(marks.end[marks.begin[connection]])) % size, 0)
-    if not heard[0] or int((end[:upto] - 1 - 2 * heard).max()) > flight + size:
+    if not heard[0] or int((end[:upto] - 1 - 2 * heard).max()) > flight:
+        return True
+    # A short segment, and more without a further request, or one that waited though the window had room (Nagle): the
+    # program, and not the window, empties the queue.
+    same, soon_at = found.ack[row[1:]] == found.ack[row[:-1]], at[: upto - 1] + int(SILENCE * rtt_ns)
+    short = ((end - start)[:upto] % size != 0) & (end[:upto] <= JUDGED * flight)
+    held = (at[1:upto] > soon_at) & (end[1:upto] - 1 - 2 * heard[:-1] <= flight)
+    if (short[:-1] & same).any() or (short[1:] & same & held).any():
         return True
     if int((end[:upto] - _acknowledged(found, row, connection, at[:upto])).max()) > GROWN * flight:
         return False

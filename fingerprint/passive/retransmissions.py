@@ -11,6 +11,8 @@ Method     A segment that begins below the highest byte seen is old; one that be
              tlp       of the last segment, once, after a silence, with SACK agreed and no duplicate ACK (RFC 8985 7)
              fast      after duplicate ACKs or SACK blocks, and the rest of the same repair
              other     none of these: its cause was not captured
+           In a connection with copies, old data with the timestamp of the segment that first brought it is a copy, too:
+           offloading cut it otherwise on another interface.
 Differs    from tshark: a repeat is classified by its cause; keep-alives are none in both; the sum equals tshark's
            retransmission + fast + spurious + out-of-order but where tshark's own rules differ
            (tests/fingerprint/passive).
@@ -133,6 +135,7 @@ def retransmissions(found: Connections, server: int, sent: Sent, rtt_ns: Column,
     after = np.flatnonzero(again & (sent.start == sent.top - 1) & (sent.end > sent.top))
     probes = sent.row[after - 1]
     again[after[(found.rows.length[probes] == 1) & closed_before(found, server, probes)]] = False
+    again &= ~_in_other_bounds(found, sent, again)
     events = np.flatnonzero(again | hole)
     if not len(events):
         return Retransmissions(*(np.empty(0, np.int64) for _ in range(3)))
@@ -154,6 +157,23 @@ def retransmissions(found: Connections, server: int, sent: Sent, rtt_ns: Column,
             current, recovery = event.of, _Recovery()
         kinds.append(recovery.classify(event))
     return Retransmissions(place, of, np.asarray(kinds, np.int64))
+
+
+def _in_other_bounds(found: Connections, sent: Sent, again: Column) -> Column:
+    """Return which old segments are copies that offloading merged or cut otherwise on another interface.
+
+    Their connection has copies, and they have the timestamp of the segment that first brought their first byte.
+    """
+    copies, rows = np.zeros(len(again), bool), found.rows
+    likely = np.flatnonzero(again & np.isin(sent.of, found.copies_of) & ((rows.bits[sent.row] & STAMPED) != 0))
+    first = np.flatnonzero(sent.full & ~sent.old)
+    if len(likely) and len(first):
+        span = int(sent.end.max()) + 2
+        lifted = sent.of * span + sent.start
+        brought = first[np.maximum(np.searchsorted(lifted[first], lifted[likely], "right") - 1, 0)]
+        same = (sent.of[brought] == sent.of[likely]) & (rows.tsval[sent.row[brought]] == rows.tsval[sent.row[likely]])
+        copies[likely] = same
+    return copies
 
 
 class _Event(NamedTuple):

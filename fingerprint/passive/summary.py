@@ -27,10 +27,9 @@ from configtron.fingerprint.passive.retransmissions import (
 from configtron.fingerprint.passive.round_trips import round_trips
 from configtron.fingerprint.passive.under_load import under_load
 from configtron.fingerprint.stream import DUPLICATE_GAP_S
+from configtron.fingerprint.window_proofs import SHIFT_MOST
 from configtron.model.nouns import ACK, FIN, RST, SYN
 
-# The largest shift that counts (RFC 7323 2.3).
-SHIFT_MOST = 14
 # Copies of a SYN-ACK that come within this are one answer sent twice, not a timer's (`stream.DUPLICATE_GAP_S`).
 DUPLICATE_NS = round(DUPLICATE_GAP_S * 1e9)
 SIDES = ("client", "server")

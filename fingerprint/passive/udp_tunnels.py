@@ -88,6 +88,8 @@ BARE = "ip-in-udp"
 OPENED = (BARE, *TUNNELS)
 NAMES = (*OPENED, *CLOSED)
 KIND_BY_PORT = np.zeros(1 << 16, np.uint8)
+# Kinds whose servers answer from their port; other tunnels draw a source port from the inner flow.
+ANSWERS = np.isin(("", *NAMES[1:]), ("l2tp", *CLOSED))
 for _name, _ports in (*((name, ports) for name, (ports, _) in TUNNELS.items()), *CLOSED.items()):
     KIND_BY_PORT[list(_ports)] = NAMES.index(_name)
 
@@ -107,7 +109,9 @@ def frames_within(
     windows = np.ndarray((len(data) - LOOK + 1,), f"V{LOOK}", data, 0, (1,))
     byte = windows[place].view(np.uint8).reshape(len(rows), LOOK).T.astype(np.int64)
     source, port, length = (byte[k] << 8 | byte[k + 1] for k in (0, 2, 4))
-    kind = np.where(KIND_BY_PORT[port] > 0, KIND_BY_PORT[port], KIND_BY_PORT[source])
+    kind = np.where(
+        KIND_BY_PORT[port] > 0, KIND_BY_PORT[port], np.where(ANSWERS[KIND_BY_PORT[source]], KIND_BY_PORT[source], 0)
+    )
     valid, size, link = np.ones(len(rows), bool), np.zeros(len(rows), np.int64), np.full(len(rows), RAW)
     for number, (_, read) in enumerate(TUNNELS.values(), 1):
         mine = np.flatnonzero(kind == number)

@@ -149,6 +149,12 @@ def probe(pause_s: float) -> list[Step]:
     (talk(*rounds(4, 4, 4)), 4, "no-growth"),
     (talk(*rounds(4, 4)), 4, ""),
     (talk(first(10), *bottleneck(4)), 10, ""),
+    # an ACK of 2 lets 4 go from a window of 3, one of nothing new none; a queue sends no short segment amid others
+    (talk(first(3), acked(2, AFTER), then(3, 4)), 3, ""),
+    (talk(first(3), acked(2, AFTER), then(3, 5)), 3, "no-growth"),
+    (talk(first(2), acked(0, AFTER), then(2, 2)), 2, "no-growth"),
+    (talk(first(3), acked(3, AFTER), then(3, 2), says(1, SECOND + 0.0022, ACK, 1 + 5 * FULL, 101, 700),
+          says(1, SECOND + 0.0023, ACK, 701 + 5 * FULL, 101, FULL)), 3, "no-growth"),
     (talk(first(10), *bottleneck(2)), 10, "no-growth"),
     # a segment is as large as was agreed; less may be a narrower path's, or a library's buffer
     (talk(first(10, size=1448), acked(2, AFTER, size=1448), then(10, 4, size=1448), mss=1460), 10, ""),

@@ -112,6 +112,19 @@ def test_what_two_interfaces_show_is_one_segment(
     assert (icw.value, icw.grade) == (other.value, other.grade) == (10, "C" if stamps else "L")
 
 
+@pytest.mark.parametrize(("later_s", "repeats"), [(0.0, 0), (0.3, 2)])
+def test_merged_frames_beside_their_segments_are_no_repeats(later_s: float, repeats: int, tmp_path: Path) -> None:
+    """A host whose one interface merges: the same stamps. A later stamp is a repeat."""
+    conversation = proven()
+    frames = [(at + 1_000 * n, numbered(frame, 0)) for at, frame in conversation.frames for n in (0, 1)]
+    for first, stamp_s in ((0, 0.0), (5, 0.0007)):
+        conversation.send(1, FLIGHT + stamp_s + later_s, ACK, 1 + first * FULL, 101, 5 * FULL, echo_s=ASKED)
+        conversation.delay(FLIGHT + first / 10_000 - 0.000005 + later_s)
+    one = read_back([*frames, *conversation.frames[-2:]], tmp_path)
+    again = ("rto", "tlp", "fast", "unneeded", "other", "reordered")
+    assert sum(int(one.numbers[f"server_{cause}"] or 0) for cause in again) == repeats
+
+
 def test_a_repeat_is_no_copy(tmp_path: Path) -> None:
     """What is sent again carries a later stamp; what a duplicate ACK asked for came after that ACK."""
     conversation = Conversation(stamps=False)
