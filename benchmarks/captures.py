@@ -418,9 +418,10 @@ def main(captures: int, seed: int, shown: int) -> int:
             talks = [Talk(chance, server, 40000 + n) for n in range(chance.choice((1, 2, 3, 5, 8)))]
             frames = [frame for n, talk in enumerate(talks) for frame in talk.play(1000.0 + n * chance.choice((1, 40)))]
             path.write_bytes(write.pcap(sorted(frames, key=lambda frame: frame[0]), nano=True))
-            found, servers = list(CaptureReading([str(path)]).connections()), Servers()
-            servers.take(found)
-            rows = [("connections", one.observations) for one in found]
+            servers, rows = Servers(), []
+            for batch in CaptureReading([str(path)]).batches():
+                servers.take(batch)
+                rows += [("connections", one.observations) for one in batch]
             rows += [("servers", tuple(result.fingerprint.observations.values())) for result in servers.found()]
             for name, observations in rows:
                 seen = [word(o.grade, o.value, server["window"]) for o in observations if o.knob == "icw"] or ["none"]
