@@ -44,7 +44,7 @@ class WheelOfPlatform(bdist_wheel):
     """Any Python 3 of this platform, if the native reader is in it; else any platform."""
 
     def get_tag(self) -> tuple[str, str, str]:
-        if not any(Path(self.bdist_dir).rglob("*_native.so")):
+        if not any(Path(self.bdist_dir).rglob("*_native.so.1")):
             return super().get_tag()
         self.root_is_pure = False
         return "py3", "none", super().get_tag()[2]

@@ -25,7 +25,8 @@ from configtron.fingerprint.passive.heads import Segments
 
 # Bytes of a buffer for it: some thousand frames, which stay in a core's own cache between the steps.
 BUFFER = 1 << 21
-LIBRARY = Path(__file__).with_name("libconfigtron_native.so")
+# Its ending keeps it from being taken for a Python module.
+LIBRARY = Path(__file__).with_name("libconfigtron_native.so.1")
 # `ABI` of native/src/lib.rs.
 ABI = 3
 # A record has at least so many bytes, a packet block too.
