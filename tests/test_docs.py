@@ -192,7 +192,7 @@ def of_a_connection() -> set[str]:
 
 def counts() -> set[str]:
     """Return the names that the code counts by, some of its tables, link-type-N and unread-NAME."""
-    folders = ("fingerprint/capture", "fingerprint/passive", "configtron/service/capture")
+    folders = ("fingerprint/capture", "fingerprint/passive", "configtron/service/capture", "configtron/report")
     text = "\n".join(file.read_text() for folder in folders for file in (ROOT / folder).glob("*.py"))
     tables = {"arp", "not-ip", "other-protocol", "udp", "malformed-time"}
     assert [name for name in tables if f'"{name}"' not in text] == []

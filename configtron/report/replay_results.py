@@ -61,7 +61,7 @@ def differences(
 ) -> tuple[ReplayDifference, ...]:
     """Return the differences of two JSON objects, by path: `client.mss`; of a reading by its parameter: `icw.value`.
 
-    only    compare these paths and what is in them; (): all
+    only    compare these paths, or ends of paths (`mss`: of both sides), and what is in them; (): all
     known   compare what `recorded` has, and numbers by value: 10 is 10.0
     """
     import json
@@ -72,7 +72,7 @@ def differences(
 
 
 def _overlap(path: str, other: str) -> bool:
-    return path.startswith(other) or other.startswith(path)
+    return f".{other}" in f".{path}" or other.startswith(path)
 
 
 def _unlike(path: str, before: Json, after: Json, known: bool) -> Iterator[ReplayDifference]:

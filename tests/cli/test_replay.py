@@ -370,7 +370,7 @@ def test_only_what_is_expected_is_compared(capture: Path, capsys: Spoken) -> Non
         "  client.port_of_old\n  - 7\n  + nothing\n" in out and "  server.ttl\n  - " in out and out.count("\n  - ") == 2
     )
     for only, code in (("icw, client.mss", DONE), ("server", CONDITION), ("server.mss,client", CONDITION),
-                       ("server.tt", USAGE), ("icww", USAGE)):  # fmt: skip
+                       ("ttl", CONDITION), ("mss", DONE), ("server.tt", USAGE), ("icww", USAGE)):  # fmt: skip
         assert packets(capture, "--only", only) == code
     assert packets(FOLDER, "--only", "icw") == DONE
     for words in (("--run", 1), (capture, "--update")):

@@ -89,7 +89,8 @@ def page(
                          open="" if place < OPEN else None))  # fmt: skip
     nav = el("nav", el("a", "Connections", href="#connections"), el("a", "Pictures", href="#pictures"))
     head = el("header", el("h1", title), el("p", lead, class_="lead"), _tiles(reports), *notes[:-1], nav)
-    return document(title, [head, el("main", listed, pictures), notes[-1]], rules=_rules(), script=SCRIPT.read_text())
+    body = [head, el("main", listed, pictures), notes[-1]]
+    return document(title, body, rules=_rules(cells), script=SCRIPT.read_text())
 
 
 def _tiles(reports: ConnectionReports) -> Element:
@@ -111,7 +112,8 @@ def _tiles(reports: ConnectionReports) -> Element:
 
 def _list(rows: Sequence[Sequence[str]], linked: Collection[int], order: str) -> Iterator[Element]:
     options = [el("option", order, value=-1)]
-    options += [el("option", head, value=n, data_text=None if KINDS[n] else 1) for n, head in enumerate(HEADS)]
+    options += [el("option", head, value=n, data_text=None if KINDS[n] else 1) for n, head in enumerate(HEADS)
+                if any(row[n] for row in rows)]  # fmt: skip
     field = el("input", id="filter", type="search", placeholder="address, name, end …")
     tools = [el("label", "Filter ", field), el("label", "Sort by ", el("select", *options, id="sort"))]
     yield el("p", *tools, el("span", id="said", role="status", class_="soft"), id="tools", hidden="")
@@ -125,10 +127,12 @@ def _list(rows: Sequence[Sequence[str]], linked: Collection[int], order: str) ->
     yield el("button", "Show more", id="more", type="button", hidden="")
 
 
-def _rules() -> str:
-    """A wider page; on a telephone each row is a card, and each cell says its column."""
+def _rules(rows: Sequence[Sequence[str]]) -> str:
+    """A wider page without empty columns; on a telephone each row is a card, and each cell says its column."""
+    empty = (n for n, column in enumerate(zip(*rows, strict=True), 1) if not any(column))
+    hidden = "".join(f"table.list :is(th, td):nth-child({n}) {{ display: none; }}\n" for n in empty)
     cells = (f'table.list td:nth-child({n})::before {{ content: "{head}: "; }}' for n, head in enumerate(HEADS, 1))
-    return "body { max-width: 1320px; }\n@media (max-width: 640px) {\n" + "\n".join(cells) + "\n}\n"
+    return f"body {{ max-width: 1320px; }}\n{hidden}@media (max-width: 640px) {{\n" + "\n".join(cells) + "\n}\n"
 
 
 def _picture(
@@ -153,6 +157,8 @@ def _picture(
         yield el("p", f"No picture: {row.clock or 'no data passed, or all at one moment'}.")
     else:
         place = f" Captured {row.place if row.place == 'between' else f'at the {row.place}'}." if row.place else ""
+        if side and row.place == "client" and row.limits and row.limits[0].limit in FAMILIES["loss"]:
+            place = f"{place[:-1]}: lost segments did not come by; a capture at the server shows more."
         yield el("p", f"{picture.get('aria-label')}{place}")
         yield el("div", picture, class_="course")
     if early is not None:

@@ -42,6 +42,8 @@ def test_events_stand_where_they_happened(tmp_path: Path) -> None:
     page = page_of(written(talk(*STEPS).frames, tmp_path))
     assert "sent 9.88 kB within 1.1 s; 1 × repeat after a timeout; 1 × gap before the segment; 1 × reset; at" in page
     assert "at most 9.88 kB in flight; receive window up to 65.5 kB; round trips from 99.9 ms to 99.9 ms" in page
+    assert "Captured at the client: lost segments did not come by; a capture at the server shows more." in page
+    assert re.findall(r"td.:nth-child.(\d+)", page) == ["7", "10", "13", "14", "16"], "columns that are empty"
     height = round(240 * (1 - (1 + 3 * FULL) / (1 + 10 * FULL) / 1.06))
     for at_s, y, tall, kind in ((0.9, height, 0, "e-timer"), (0.9, 0, 7, "e-timer lane"), (0.2002, 0, 7, "e-gap lane")):
         assert f'<path d="M0 0m{round(900 * at_s / 1.1)} {y}v{tall}" class="{kind}">' in page
