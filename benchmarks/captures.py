@@ -8,7 +8,7 @@ shares no code with the readers, plays them: over jitter, loss and doubled packe
 proxy that connects first, SYN cookies, a full accept queue); programs that write in pieces, in TLS records, by turns or
 as fast as an upstream server feeds them; paced senders; delayed and gathered ACKs; small receive windows; captures at
 either end or between, with frames that offloading merged. An exact value (A, B, C) is false if it is not the window, a
-bound (L) if it is more. Beside: what silence and constants would get. Exit code 1 if anything is false.
+bound (L) if it is more. For comparison it prints what silence and constants get. Exit code 1: something is false.
 """
 
 from __future__ import annotations
@@ -33,25 +33,29 @@ FIN, SYN, PSH, ACK = 1, 2, 8, 16
 WINDOWS = (1, 2, 2, 3, 4, 4, 5, 7, 8, 10, 10, 10, 10, 13, 16, 20, 30, 32, 48)
 CONSTANTS = (1, 2, 4, 10)
 HEAD = b"HTTP/1.1 200 OK\r\nServer: made\r\n\r\n"
-# A connection is over by then (s of its own clock).
+# A connection is played for so many seconds.
 LONG_S = 30.0
 Steps = list[tuple[str, Any]]
 
 
 def records(kind: int, *sizes: int) -> bytes:
-    """TLS records of these sizes."""
+    """Return TLS records of these payload sizes (bytes)."""
     return b"".join(struct.pack(">BHH", kind, 0x303, size) + bytes(size) for size in sizes)
 
 
 def cut(data: bytes, size: int) -> Steps:
-    """Writes of that size, one right behind another."""
+    """Return writes of at most `size` bytes without a pause between them."""
     return [("write", data[at : at + size]) for at in range(0, len(data), size)]
 
 
 def script(
     kind: str, chance: random.Random, full: int, asked: int, hold_s: float
 ) -> tuple[Steps, list[tuple[int, int]]]:
-    """What a server does (wait for bytes, pause, write), and what its client asks after so many bytes of it."""
+    """Return (steps, turns) of a connection.
+
+    steps   what the server does: wait for bytes of the client ("need"), pause (s), write
+    turns   further requests: (bytes that the client has got by then, bytes that it asks)
+    """
     body = bytes(int(chance.choice((0.1, 0.5, 1, 1.3, 2, 4)) * full * chance.uniform(0.9, 1.1)))
     head, think = (
         HEAD + bytes(chance.choice((0, 80, 200, 400, 1100))),
@@ -138,7 +142,8 @@ class Talk:
         self.window, self.edge, self.timer, self.repeats, self.paced = server["window"], 0, 0, 0, False
         self.rtt_s: Any = None
         self.probed = -1
-        # What the client got in order, and early; what it asked; what the server heard of that; each side's last ACK.
+        # Client: bytes in order, segments not acknowledged, early segments, bytes asked. Server: bytes of these that
+        # arrived. Both: the last ACK number.
         self.got, self.unacked, self.early, self.asked, self.heard, self.told = 0, 0, dict[int, int](), 0, 0, [0, 0]
         self.opened, self.first = [False, False], chance.choice((90, 300, 517, 1800))
         self.steps, self.turns = script(
@@ -147,7 +152,7 @@ class Talk:
         self.closes = chance.random() < 0.6
 
     def later(self, after_s: float, what: Any, *words: Any) -> None:
-        """Have something happen."""
+        """Queue an event."""
         heappush(self.events, (self.at + after_s, next(self.order), what, words))
 
     def play(self, start_s: float) -> Iterator[tuple[int, bytes]]:
@@ -160,7 +165,7 @@ class Talk:
             yield round((start_s + at) * 1e9), self.frame(*packet)
 
     def frame(self, way: int, flags: int, seq: int, ack: int, size: int, stamp: tuple[int, int], ident: int) -> bytes:
-        """Return a packet as it looks in IPv4."""
+        """Return an IPv4 packet."""
         base, shift = (7000, 4294960000), 0 if flags & SYN else self.shift
         options = b"\4\2\1\1" * (self.sack and self.rich) + b"\1\3\3\7" * (self.shift > 0)
         options = struct.pack(">BBH", 2, 4, (self.mss, self.server["mss"])[way]) + options if flags & SYN else b""
@@ -180,7 +185,7 @@ class Talk:
         )
 
     def emit(self, way: int, flags: int, seq: int, ack: int, size: int = 0) -> None:
-        """Send a packet: over one leg, past the capture, over the other."""
+        """Send a packet over the first leg, past the capture, and over the second leg."""
         self.idents[way] = self.idents[way] + 1 & 65535
         self.told[way] = ack
         packet = (
@@ -208,7 +213,7 @@ class Talk:
                 )
 
     def see(self, at: float, packet: tuple[Any, ...]) -> None:
-        """Write a packet down; where offloading merges, with the one before."""
+        """Capture a packet; where offloading merges, append it to the frame before."""
         way, flags, seq, _, size, *_ = packet
         last = next((frame for frame in reversed(self.frames) if frame[1] == way), None)
         joins = self.merges and way and size and last and seq == last[3] + last[5] and last[5] and not (last[2] & PSH)
@@ -219,13 +224,13 @@ class Talk:
             self.frames.append([at, *packet])
 
     def syn(self, wait_s: float = 1.0) -> None:
-        """The client opens, again and again."""
+        """Send the client's SYN; repeat it until the connection is open."""
         if not self.opened[0]:
             self.emit(0, SYN, 0, 0)
             self.later(wait_s, self.syn, wait_s * 2)
 
     def answer(self, wait_s: float = 1.0) -> None:
-        """The server answers, again if a timer says so."""
+        """Send the SYN-ACK; repeat it until its ACK arrives, unless the server uses SYN cookies."""
         if not self.opened[1]:
             self.rtt_s = -self.at if self.rtt_s is None else 0.0
             self.emit(1, SYN | ACK, 0, 1)
@@ -233,14 +238,14 @@ class Talk:
                 self.later(wait_s, self.answer, wait_s * 2)
 
     def ask(self, size: int, wait_s: float = 1.0) -> None:
-        """The client asks; again, until it is heard."""
+        """Send a request; repeat it until it arrives."""
         end, self.asked = self.asked + size, self.asked + size
         for at in range(end - size, end, 1400):
             self.emit(0, ACK | PSH, 1 + at, 1 + self.got, min(1400, end - at))
         self.later(wait_s, self.insist, end - size, size, wait_s * 2)
 
     def insist(self, begin: int, size: int, wait_s: float) -> None:
-        """Ask again what was not heard."""
+        """Repeat a request that did not arrive."""
         if self.heard < begin + size:
             self.emit(0, ACK | PSH, 1 + begin, 1 + self.got, min(1400, size))
             if size > 1400:
@@ -248,7 +253,7 @@ class Talk:
             self.later(wait_s, self.insist, begin, size, wait_s * 2)
 
     def take(self, way: int, flags: int, seq: int, ack: int, size: int, stamp: tuple[int, int], _: int) -> None:
-        """A packet arrives."""
+        """Receive a packet."""
         if seq <= self.told[1 - way]:
             self.recent[1 - way] = max(stamp[0], self.recent[1 - way])
         if way:
@@ -267,12 +272,12 @@ class Talk:
         return None
 
     def owe(self) -> None:
-        """A delayed ACK of the server."""
+        """Send a delayed ACK of the server, unless data carried it."""
         if self.told[1] < 1 + self.heard:
             self.emit(1, ACK, 1 + self.sent, 1 + self.heard)
 
     def client(self, flags: int, seq: int, size: int) -> None:
-        """What the client does with a packet."""
+        """Receive a packet at the client."""
         if flags & SYN:
             self.emit(0, ACK, 1 + self.asked, 1 + self.got)
             if not self.opened[0]:
@@ -296,13 +301,13 @@ class Talk:
             self.later(self.chance.choice((0.0001, 0.002)), self.ask, self.turns.pop(0)[1])
 
     def tell(self, got: int = -1) -> None:
-        """The client acknowledges, unless it did meanwhile."""
+        """Send an ACK of the client, unless one was sent meanwhile."""
         if got < 0 or self.told[0] < 1 + got:
             self.unacked = 0
             self.emit(0, ACK, 1 + self.asked, 1 + self.got)
 
     def run(self) -> None:
-        """The server's program goes on."""
+        """Run the server's program until it waits."""
         while self.steps:
             what, value = self.steps[0]
             if what == "need" and self.heard < value:
@@ -318,7 +323,7 @@ class Talk:
         return self.push()
 
     def wake(self) -> None:
-        """A pause of the program ends."""
+        """End a pause of the program."""
         del self.steps[0]
         self.run()
 
@@ -336,7 +341,7 @@ class Talk:
                 self.later(self.rtt_s / self.window / 2, self.unpace)
 
     def unpace(self) -> None:
-        """The next packet is due."""
+        """Let the pacer release the next packet."""
         self.paced = False
         self.push()
 
@@ -355,7 +360,7 @@ class Talk:
             self.later(0.002 + 2 * self.rtt_s + 0.2 * (len(self.out) == 1), self.probe, self.timer)
 
     def probe(self, timer: int) -> None:
-        """A tail loss probe: new data if there are any, else the last segment again."""
+        """Send a tail loss probe: new data if there is any, else the last segment again."""
         if timer == self.timer and self.out and self.probed != self.una:
             self.probed, size = self.una, min(self.size, len(self.stream) - self.sent)
             fits = size and self.sent + size <= self.edge
@@ -363,7 +368,7 @@ class Talk:
             self.segment(begin, size if fits else self.out[-1] - begin)
 
     def expire(self, timer: int, wait_s: float) -> None:
-        """A retransmission timeout."""
+        """Handle a retransmission timeout."""
         if timer == self.timer and self.out:
             self.window, self.sent, end = 1, self.una, self.out[0]
             self.out = []
@@ -371,7 +376,7 @@ class Talk:
             self.later(2 * wait_s, self.expire, self.timer, 2 * wait_s)
 
     def acked(self, una: int, *, bare: bool) -> None:
-        """An ACK arrives."""
+        """Handle an ACK at the server; `bare`: it has no data."""
         if una > self.una:
             self.window += sum(end <= una for end in self.out)
             self.una, self.sent, self.repeats = una, max(self.sent, una), 0
@@ -385,7 +390,7 @@ class Talk:
 
 
 def drawn(chance: random.Random) -> dict[str, Any]:
-    """Return a server."""
+    """Return a random server."""
     pick, many = chance.choice, chance.random() < 0.4
     kinds = ("whole", "whole", "head", "continue", "hints", "pieces", "fed", "tls12", "tls13", "tls13")
     return {
@@ -398,7 +403,7 @@ def drawn(chance: random.Random) -> dict[str, Any]:
 
 
 def word(grade: str, value: object, truth: int) -> str:
-    """Return how a verdict counts."""
+    """Return the class of a verdict in the tally."""
     if value is None:
         return "none"
     number = int(str(value))
@@ -408,7 +413,7 @@ def word(grade: str, value: object, truth: int) -> str:
 
 
 def main(captures: int, seed: int, shown: int) -> int:
-    """Print what connections and servers come to, and what silence and constants would."""
+    """Print the tally of connections and servers, and those of silence and constants. Return the exit code."""
     print(f"seed {seed}: {captures} captures", flush=True)
     tally = {name: Counter[str]() for name in ("connections", "servers", *map(str, CONSTANTS))}
     with tempfile.TemporaryDirectory() as folder:

@@ -3,13 +3,12 @@
 
     python -m benchmarks.slow_causes [FOLDER [RTT_MS...]]     as root; needs the lab
 
-FOLDER keeps the captures, so that only missing ones are made. The round trips are 10, 60 and 200 ms unless others are
-named.
+FOLDER keeps the captures; only missing ones are made. RTT_MS are the round trips, else 10, 60 and 200 ms.
 
 Real kernels talk in the lab's virtual time over a path with one planted cause, or two (`planted_slowness.py`); each
 conversation is captured at the client, in the middle and at the server. A single cause is right if its share is the
-largest. Two are right if each share is within ten points of the truth (what the programs slept, or what the sender's
-kernel accounts, TCP_INFO); where there is no such truth, if they are the two largest. Exit code 1: fewer than 95 % of
+largest. Two are right if each share is within ten points of the truth (how long the programs slept, or the times in the
+sender's TCP_INFO). Without such a truth two are right if they are the two largest. Exit code 1: fewer than 95 % of
 the single causes are right.
 """
 
@@ -32,7 +31,7 @@ from tests.support.planted_slowness import PLACES, Plant, plants
 
 LEAST_RIGHT, POINTS, LIMIT_S = 0.95, 0.10, 900
 RTTS_MS = (10, 60, 200)
-# By conversation: what programs slept ("slept") and what the sender's kernel says ("info"), s, by limit.
+# By conversation: seconds, by limit, that programs slept ("slept") and that the sender's kernel states ("info").
 Found = dict[str, dict[str, dict[str, float]]]
 MODULE = "tests.support.planted_slowness"
 
@@ -45,7 +44,7 @@ def read(folder: Path, name: str, place: str) -> ConnectionReport:
 
 
 def truth(found: dict[str, dict[str, float]], cause: str, whole_s: float) -> float | None:
-    """Return the share that a cause really had; None where neither program nor kernel states it."""
+    """Return the true share of a cause; None where neither program nor kernel states it."""
     seconds = found["slept"].get(cause, found["info"].get(cause) or 0.0)
     return seconds / whole_s if seconds else None
 
@@ -63,16 +62,16 @@ def main(words: Sequence[str]) -> int:
 
 
 def played(folder: Path, every: Mapping[str, Plant]) -> Found:
-    """Return what programs and kernels said of all conversations; they are played unless the folder has them."""
-    told = folder / "all.json"
-    found = json.loads(told.read_text()) if told.exists() else {}
+    """Return what programs and kernels state of all conversations; those that the folder lacks are played."""
+    statements = folder / "all.json"
+    found = json.loads(statements.read_text()) if statements.exists() else {}
     if missing := [name for name in every if name not in found]:
         folder.mkdir(exist_ok=True)
         real = [name for name in missing if every[name].real]
         if virtual := [name for name in missing if name not in real]:
             found |= play(folder, MODULE, virtual, columns=100, limit_s=LIMIT_S)
         found |= planted_slowness.play(folder, real)
-        told.write_text(json.dumps(found))
+        statements.write_text(json.dumps(found))
     return found
 
 
@@ -109,7 +108,7 @@ def single(folder: Path, every: Mapping[str, Plant]) -> float:
 
 
 def pairs(folder: Path, every: Mapping[str, Plant], found: Found) -> None:
-    """Print how two causes are shared out."""
+    """Print how many pairs of causes are right, and the wrong ones."""
     good = 0
     for name, plant in every.items():
         for place in PLACES:
@@ -126,7 +125,7 @@ def pairs(folder: Path, every: Mapping[str, Plant], found: Found) -> None:
 
 
 def accounts(folder: Path, every: Mapping[str, Plant], found: Found) -> None:
-    """Print how far our shares are from those that the sender's kernel accounts itself."""
+    """Print how far our shares are from those of the sender's kernel."""
     for limit in ("receive-window", "sender"):
         off = []
         for name, plant in every.items():

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Which connections are shown, and in which order: conditions on columns, a column to sort by, one connection alone.
 
-Method     A condition or an order is asked of the column's CSV cells. Beside the CSV's columns there are `ADDED`.
-           Trouble is what repeats cost: a repeat counts one, for a round trip; a timeout and a window that closes count
-           ten, since each lasts 0.2 s or more; a reset counts one where data had passed. Both sides count.
-Reads as   An empty cell meets no condition: what is unknown is neither more nor less. A lower bound (`>= 10`) meets
-           only those that every larger value meets.
+Method     Conditions and orders read a column's CSV cells. `ADDED` are columns beside those of the CSV.
+           Trouble is time lost, in repeats. A repeat counts one, for a round trip. A timeout or a closed window counts
+           ten, since each lasts 0.2 s or more. Resets together count one, if data was sent. Both sides count.
+Reads as   An empty cell meets no condition, since an unknown value is neither more nor less. A lower bound (`>= 10`)
+           meets only a condition that every larger value meets too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from configtron.fingerprint.passive.summary import SIDES
 from configtron.model.errors import BadInput
 from configtron.report.connection_rows import cells_of, columns
 
-# What a timeout or a closed window costs, in repeats that cost a round trip.
+# What a timeout or a closed window costs, in repeats of a round trip each.
 SLOW = 10
 REPEATS = ("rto", "tlp", "fast", "unneeded", "other")
 # Columns beside those of the CSV: both ends with their ports; the worse side's loss in percent; bytes of both sides.
@@ -45,7 +45,7 @@ class ColumnCondition(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Read one. Errors: `BadInput`."""
+        """Read a condition from text. Errors: `BadInput`."""
         found = CONDITION.fullmatch(text)
         if found is None:
             raise BadInput(f"--where {text}: write a column, one of = != < <= > >= ~ !~, and a value: loss>1")
@@ -58,13 +58,13 @@ class ColumnCondition(NamedTuple):
         return made
 
     def holds(self, cell: str) -> bool:
-        """Return whether a cell meets it."""
+        """Return whether a CSV cell meets the condition."""
         if not cell or "~" in self.sign:
             return bool(cell) and bool(re.search(self.value, cell)) == (self.sign == "~")
         found, wanted = _number(cell.removeprefix(BOUND)), _number(self.value)
         if found is None or wanted is None:
             return self.sign not in COMPARED and (cell == self.value) == (self.sign == "=")
-        # The truth is as large as a bound, or larger.
+        # The true value is at least the bound.
         sign = self.sign if not cell.startswith(BOUND) else {">": ">", ">=": ">=", "!=": ">"}.get(self.sign, "")
         return bool(sign) and SIGNS[sign](found, wanted)
 
@@ -72,10 +72,10 @@ class ColumnCondition(NamedTuple):
 class ConnectionChoice(NamedTuple):
     """The connections that are wanted, and their order.
 
-    where       all of these hold
+    where       conditions that all hold
     sort        a column: the largest number or the first text first; "": worst first in a table, else by first frame
-    connection  the one whose first frame this is: file << 40 | number
-    every       a table shows all
+    connection  only the one with this first frame (file << 40 | number); None: any
+    every       whether a table shows all, not only its first rows
     """
 
     where: tuple[ColumnCondition, ...] = ()
@@ -85,7 +85,7 @@ class ConnectionChoice(NamedTuple):
 
     @classmethod
     def read(cls, where: Sequence[str], sort: str, connection: str, files: int, *, every: bool) -> Self:
-        """Read conditions, a column and a connection's number, of so many files. Errors: `BadInput`."""
+        """Read the options; `files`: number of files. Errors: `BadInput`."""
         if sort:
             check_column("--sort", sort)
         number = connection_number(connection, files) if connection else None
@@ -93,13 +93,13 @@ class ConnectionChoice(NamedTuple):
 
     @property
     def narrows(self) -> bool:
-        """Return whether not all are wanted."""
+        """Return whether some connections are left out."""
         return bool(self.where) or self.connection is not None
 
     def of(
         self, batches: Iterable[ConnectionReports], files: Sequence[str], counts: Counter[str]
     ) -> Iterator[ConnectionReports]:
-        """Yield batches of those that are wanted, and count these as "chosen" if not all are."""
+        """Yield each batch with only the chosen connections; add their number to counts["chosen"] if this narrows."""
         for reports in batches:
             if self.connection is not None:
                 reports = reports.only(reports.columns["frame"] == self.connection)
@@ -111,7 +111,7 @@ class ConnectionChoice(NamedTuple):
             yield reports
 
     def keys(self, reports: ConnectionReports, files: Sequence[str]) -> list[Key]:
-        """Return what each connection is sorted by; no two are the same."""
+        """Return the sort key of each connection; no two keys are equal."""
         frames = reports.columns["frame"].tolist()
         if not self.sort:
             return list(zip((-trouble(reports)).tolist(), (-volume(reports)).tolist(), frames, strict=True))
@@ -121,7 +121,10 @@ class ConnectionChoice(NamedTuple):
 
 
 def connection_number(text: str, files: int) -> int:
-    """Return the number that the table prints, `17`, or of several files `2:17`, as columns do. Errors: `BadInput`."""
+    """Return file << 40 | frame of a connection as the table prints it: `17`, with several files `2:17`.
+
+    Errors: `BadInput`.
+    """
     file, _, frame = text.rpartition(":")
     if not (frame.isdecimal() and (file or "1").isdecimal() and 1 <= int(file or files == 1) <= files):
         raise BadInput(f"--connection {text}: name it as the table's column frame does: 17, of several files 2:17")
@@ -150,7 +153,7 @@ def column_of(reports: ConnectionReports, files: Sequence[str], name: str) -> Se
 
 
 def trouble(reports: ConnectionReports) -> Column:
-    """Return what the repeats, closed windows and resets of both sides cost, in repeats."""
+    """Return the time that repeats, closed windows and resets of both sides cost, in repeats of a round trip each."""
     slow: Column = (SLOW - 1) * summed(reports, "rto") + SLOW * summed(reports, "zero_windows")
     return slow + summed(reports, *REPEATS) + (summed(reports, "resets") > 0) * (volume(reports) > 0)
 

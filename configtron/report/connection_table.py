@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The table of a capture's connections, worst first, below it their sums; and one connection in whole.
+"""The table of a capture's connections, worst first, with their sums below; and all that is known of one connection.
 
-Method     Only the rows that are shown are formatted: of each batch those that may be among the first. Where rows are
-           wider than the terminal, each takes a second line.
+Method     Of each batch only the rows that may be among the first are formatted. Where rows are wider than the
+           terminal, each takes a second line.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from configtron.report.tables import cell, shown
 
 TABLE = ("frame", "client", "server", "s", "rtt ms", "up", "sent again", "down", "sent again", "shut", "icw",
          "end", "tls", "http", "slow because")  # fmt: skip
-# The columns that `slow_because` says something of.
+# The columns that `slow_because` reads.
 SAID = ("server_bytes", "syns", "client_zero_windows", "server_zero_windows", "frag_needed", "frag_needed_mtu")
 # The column that a second line begins with.
 SECOND = "up"
@@ -43,7 +43,7 @@ CAPTION = (
     "share lost; shut: windows that client/server closed; behind icw its grade; slow because: what most of the time "
     "was spent on; --connection FRAME shows one in whole"
 )
-# Sums of the last line, by the columns that they are made of.
+# Sums of the last line, and the columns of both sides that each adds up.
 SUMS = {"bytes": ("bytes",), "data": ("data",), "again": ("rto", "fast", "other"), "timeouts": ("rto",),
         "zero windows": ("zero_windows",), "resets": ("resets",)}  # fmt: skip
 
@@ -51,7 +51,7 @@ SUMS = {"bytes": ("bytes",), "data": ("data",), "again": ("rto", "fast", "other"
 def write_table(
     batches: Iterable[ConnectionReports], files: Sequence[str], out: TextIO, choice: ConnectionChoice, *, color: bool
 ) -> None:
-    """Write the first connections in the order that was chosen, then sums of all that were."""
+    """Write the first connections in the chosen order, then the sums of all chosen connections."""
     most = None if choice.every else MOST_ROWS
     rows, sums = list[tuple[Key, list[str]]](), Counter[str]()
     for reports in batches:
@@ -59,13 +59,13 @@ def write_table(
         sums["connections"] += len(reports)
         keys = zip(choice.keys(reports, files), range(len(reports)), strict=True)
         first = sorted(keys) if most is None else nsmallest(most, keys)
-        shown = table_rows(reports.only(np.array([row for _, row in first], np.int64)), len(files) > 1)
-        rows = sorted([*rows, *zip((key for key, _ in first), shown, strict=True)])[:most]
+        cells = table_rows(reports.only(np.array([row for _, row in first], np.int64)), len(files) > 1)
+        rows = sorted([*rows, *zip((key for key, _ in first), cells, strict=True)])[:most]
     if not rows:
         return
     sheet = Sheet(*TABLE, right=RIGHT, second=SECOND)
-    for _, cells in rows:
-        sheet.add_row(*cells)
+    for _, row_cells in rows:
+        sheet.add_row(*row_cells)
     sheet.caption = f"{_summary(sums, len(rows))}\n{CAPTION}"
     sheet.write(out, color=color)
 
@@ -96,10 +96,10 @@ def _text(value: Json) -> str:
 
 
 def table_rows(reports: ConnectionReports, several: bool) -> Iterator[list[str]]:
-    """Yield the cells of each connection, as `TABLE` names them; several: files, whose numbers stand before frames."""
+    """Yield the cells of each connection, as `TABLE` names them; `several` files: their numbers stand before frames."""
     if not len(reports):
         return
-    frames, trips, ends = reports.columns["frame"], reports.columns["rtt"] / 1e9, reports.endings.tolist()
+    frames, trips, endings = reports.columns["frame"], reports.columns["rtt"] / 1e9, reports.endings.tolist()
     spoken = [text for _, texts in texts_by_kind(reports, reports.read, _spoken) for text in texts]
     numbers = zip(*(np.maximum(reports.columns[name], 0).tolist() for name in SAID), strict=True)
     yield from map(
@@ -113,8 +113,8 @@ def table_rows(reports: ConnectionReports, several: bool) -> Iterator[list[str]]
             ["" if shut == (0, 0) else "{}/{}".format(*shut) for shut in _both(reports, "zero_windows")],
             [icw for icw, _, _ in spoken],
             [
-                "".join(f"{side} " for side, one in zip(SIDES, by, strict=True) if one and end == "reset") + end
-                for end, by in zip(ends, _both(reports, "resets"), strict=True)
+                "".join(f"{side} " for side, one in zip(SIDES, by, strict=True) if one and ending == "reset") + ending
+                for ending, by in zip(endings, _both(reports, "resets"), strict=True)
             ],
             [tls for _, tls, _ in spoken], [http for _, _, http in spoken],
             [
@@ -127,7 +127,7 @@ def table_rows(reports: ConnectionReports, several: bool) -> Iterator[list[str]]
 
 
 def _spoken(observations: Sequence[Observation], hellos: Hellos) -> tuple[str, str, str]:
-    """Return window with its grade, TLS and HTTP; why one is not known is for those who ask for the connection."""
+    """Return the texts of the window with its grade, of TLS, of HTTP. `write_one` says why one is unknown."""
     known = {one.knob: one for one in observations if one.value is not None}
     tls, alpn, _ = tls_names(*hellos)
     http = next((known[knob].text for knob in ("http_version", "http_clear") if knob in known), alpn)
@@ -140,7 +140,7 @@ def _both(reports: ConnectionReports, name: str) -> Iterator[tuple[int, int]]:
 
 
 def _sent(reports: ConnectionReports, side: str) -> tuple[list[str], list[str]]:
-    """Return what a side sent, and what of it again."""
+    """Return the texts of what a side sent, and of its repeats."""
     rto, tlp, fast, *others = (reports.columns[f"{side}_{cause}"] for cause in REPEATS)
     causes = np.stack([rto, tlp, fast, sum(others)], axis=1).tolist()
     shares = (100 * np.nan_to_num(reports.loss[side])).tolist()
@@ -151,9 +151,9 @@ def _sent(reports: ConnectionReports, side: str) -> tuple[list[str], list[str]]:
     return [size(sent) for sent in reports.columns[f"{side}_bytes"].tolist()], again
 
 
-def _summary(sums: Counter[str], shown: int) -> str:
+def _summary(sums: Counter[str], printed: int) -> str:
     count = sums["connections"]
-    rest = f" ({shown} shown; --all shows every one)" if shown < count else ""
+    rest = f" ({printed} shown; --all shows every one)" if printed < count else ""
     lost = f"; {100 * sums['again'] / sums['data']:.2g} % sent again" if sums["data"] else ""
     troubles = "".join(f"; {sums[name]} {name}" for name in ("timeouts", "zero windows", "resets"))
     return f"{count} connections{rest}; {size(sums['bytes'])}{lost}{troubles}"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The native reader, in Rust (`native/`): walks records and decodes plain frames as Python does, but faster.
 
-`make native` builds it beside this file; where it is not there, every function returns None, and Python reads. So does
-a frame that is not plain, and a buffer in which the library fails: there is one meaning, Python's, which tests compare.
-The environment variable CONFIGTRON_NATIVE=0 leaves the library aside.
+`make native` builds the library beside this file. Without it every function returns None, and Python reads. Python also
+reads frames that are not plain, and buffers in which the library fails. Python defines the meaning; tests compare both.
+The environment variable CONFIGTRON_NATIVE=0 turns the library off.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from configtron.fingerprint.passive.connections import PASSES, Passes
 from configtron.fingerprint.passive.headers import PlainSegments
 from configtron.fingerprint.passive.heads import Segments
 
-# Bytes of a buffer for it: some thousand frames, which stay in a core's own cache between the steps.
+# Bytes of a buffer for the library: some thousand frames, which stay in a core's own cache between the steps.
 BUFFER = 1 << 21
 # Its ending keeps it from being taken for a Python module.
 LIBRARY = Path(__file__).with_name("libconfigtron_native.so.1")
 # `ABI` of native/src/lib.rs.
 ABI = 3
-# A record has at least so many bytes, a packet block too.
+# The fewest bytes of a pcap record, and of a pcapng packet block.
 RECORD, BLOCK = 16, 12
 # Why a walk stopped: `native/src/files.rs`.
 WHY = ("more", "broken", "block")
 
 
 class _Layout:
-    """Columns of these types side by side in one block of memory, a pointer to each in a table."""
+    """Columns of these types, one after another in a block of memory, and a table with a pointer to each."""
 
     def __init__(self, **types: DTypeLike) -> None:
         self.types = [np.dtype(kind) for kind in types.values()]
@@ -44,14 +44,14 @@ class _Layout:
         self._starts, self.width = sizes[:-1], int(sizes[-1])
 
     def made(self, count: int) -> tuple[Column, Column, list[int]]:
-        """Return (block, table, where in the block each column begins), with room for so many rows."""
+        """Return (block, table, byte in the block at which each column begins), with room for `count` rows."""
         room = count + -count % 8
         block = np.empty(room * self.width, np.uint8)
         starts = self._starts * room
         return block, starts + _address(block), starts.tolist()
 
     def columns(self, block: Column, starts: list[int], rows: Sequence[int]) -> list[Column]:
-        """Return the columns, each with so many rows."""
+        """Return the columns as views of the block, each with its number of `rows`."""
         placed = zip(rows, self.types, starts, strict=True)
         return [np.ndarray(many, kind, block, start) for many, kind, start in placed]  # type: ignore[call-overload, unused-ignore]
 
@@ -61,14 +61,14 @@ _BLOCKS = _Layout(begin=np.int64, kind=np.int64)
 _ROWS = _Layout(**{name: TYPES[name] for name in Rows._fields})
 # Counters of frames that are no TCP: `Kind` of native/src/frames.rs.
 NOT_TCP = ("arp", "lldp", "not-ip", "icmp", "udp", "quic", "wireguard", "openvpn", "esp")
-# The columns of rows that copies are told by: `native/src/rows.rs`.
+# The columns that are equal in copies of a segment: `native/src/rows.rs`.
 COMPARED = ("side", "seq", "ack", "flags", "window", "length", "tsval", "tsecr", "ident", "check", "bits")
 _LISTS = _Layout(begin=np.int64, held=np.int64, size=np.int64, syns=np.int64, opens=np.int64, others=np.int64, keys=KEY)
 
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL | None:
-    """Return the library; None where it was not built for this version, or is not wanted."""
+    """Return the library; None if it is missing, has another `ABI`, or is turned off."""
     if os.environ.get("CONFIGTRON_NATIVE") == "0":
         return None
     try:
@@ -90,8 +90,12 @@ def library() -> ctypes.CDLL | None:
 def pcap_records(
     data: bytearray, at: int, end: int, order: str, unit_ns: int
 ) -> tuple[tuple[Column, Column, Column, Column], int, bool, int] | None:
-    """Return the columns of records (begin of the frame, bytes kept, bytes on the wire, ns), where the next one would
-    begin, whether that one is broken, and how many fractions are no part of a second."""
+    """Return (columns, next, broken, bad times); None without the library.
+
+    columns     of records: begin of the frame, bytes kept, bytes on the wire, time (ns)
+    next        byte at which the next record would begin; broken: whether it makes no sense
+    bad times   how many records have a fraction field of a second or more
+    """
     walked = _walked("configtron_pcap", data, at, end, order, RECORD, _RECORDS, unit_ns)
     if walked is None:
         return None
@@ -100,7 +104,7 @@ def pcap_records(
 
 
 def pcapng_blocks(data: bytearray, at: int, end: int, order: str) -> PacketWalk | None:
-    """Return packet blocks, up to a block of another kind."""
+    """Return packet blocks, up to a block of another kind; None without the library."""
     walked = _walked("configtron_pcapng", data, at, end, order, BLOCK, _BLOCKS)
     return None if walked is None else PacketWalk(walked[0][0], walked[0][1], walked[1], walked[2])
 
@@ -120,12 +124,12 @@ def _walked(
     ):
         return None
     rows, at, why, bad = found.tolist()
-    # Room is for the shortest records: what is kept is copied out of it.
+    # The block has room for the shortest records: the copies let its memory go.
     return [column.copy() for column in layout.columns(block, starts, [rows] * len(starts))], at, WHY[why], bad
 
 
 def plain_segments(frames: Frames) -> PlainSegments | None:
-    """Return the rows of plain frames, and which frames are none."""
+    """Return the rows of plain frames, and the numbers of frames that are not plain; None without the library."""
     called, count = library(), len(frames.start)
     if called is None:
         return None
@@ -148,7 +152,7 @@ def plain_segments(frames: Frames) -> PlainSegments | None:
 
 
 def passes() -> Passes | None:
-    """Return the passes over all rows; None without the library."""
+    """Return the library's passes over all rows; None without the library."""
     called = library()
     if called is None:
         return None

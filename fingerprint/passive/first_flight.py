@@ -8,6 +8,7 @@ Method     With timestamps: count the server's segments whose echo (TSecr) is ol
            first pause. The round trip is the connection's shortest, since handshakes are often slower than the path.
            The path may be faster still (a proxy that connects first, and then fetches, is slow both times), so a bound
            counts only what passed before that ACK.
+Stop when  the first segment that an ACK may have released, or a pause of a round trip.
 Reads as   Exact (C) only if the window ended the flight, not the server. That needs all of these. Every segment has the
            agreed size (the smaller MSS option, less the options in use); the first may be a short response head.
            Nothing was retransmitted. The client's window had room for one more segment. Another full segment came
@@ -22,8 +23,8 @@ Fails as   no-handshake (without its SYN no flight is known to be the first), on
            The server sends on, but never has more in flight than at first, or sends less than the ACKs allow: its send
            buffer or its program stops it, not the window: no-growth, a bound. The same if it sends more than the ACKs
            allow, or before any ACK of new data: its window is larger.
-           The flight's last segment pushes, as a stack's last segment does when nothing more is queued: the server
-           wrote no more, and by chance a full segment: server-paced.
+           The flight's last segment has PSH, which a stack sets when nothing more is queued. The server wrote no more,
+           and the last segment is full by chance: server-paced.
            On a path shorter than a millisecond an ACK and the server's own pace look the same: short-path, a bound.
 Differs    from counting segments before the client's first ACK: a capture at the client shows that ACK while half of
            the flight is still on its way; and a frame that offloading merged counts as several segments here. From
@@ -104,9 +105,8 @@ class HandshakeFacts(NamedTuple):
 
     whole             both SYNs were captured
     cut               the capture cut off TCP options
-    rtt, rtt_server   round trip: from client to server, and from the capture to the server (ns); 0: unknown
-    sure              a request confirms the handshake's round trip to the server
-    limit, cap        largest payload (bytes, less timestamps): the smaller of both MSS offers; the client's offer
+    rtt, rtt_server   round trip between client and server, and between the capture and the server (ns); 0: unknown
+    limit, cap        largest payload (bytes, without timestamps): by the smaller MSS offer; by the client's MSS offer
     floor             the client offers an MSS of 536 or less; some servers then still send 536
     room              the client's window (bytes); 0: unknown
     synacks           SYN-ACKs that were captured
@@ -151,7 +151,7 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     probing = flying & (known.rtt[of] > 0) & (pause >= known.rtt[of])
     behind = rows.at[row] > ack_at[of]
     pace = np.maximum(PAUSE_SHARE * known.rtt_server, PAUSE_TIMES * highest(of, np.where(behind, 0, pause), count, 0))
-    # A handshake may be so much slower than the path that a probe comes within its round trip.
+    # If the handshake is much slower than the path, a probe may come within the handshake's round trip.
     slow = (known.rtt[of] > 0) & (pause >= np.maximum(SILENCE * known.rtt[of], PROBE_NS))
     probing |= flying & ~stamped[of] & np.where(behind, pause >= np.maximum(pace, 1)[of], slow)
     flying &= ~probing
@@ -159,7 +159,7 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     stop = np.minimum.reduceat(np.append(np.where(flying, len(of), np.arange(len(of))), len(of)), begin)[:count]
     stop = np.where(after > begin, np.minimum(stop, after), begin)
     # A lone last segment may be a tail loss probe, if the server measured a shorter round trip than we did.
-    # Behind a slow link the sender's clock alone shows the pause.
+    # If the capture stands behind a slow link, only the sender's timestamps show the pause.
     final = np.maximum(stop - 1, 0)
     usual = highest(of, np.where(np.arange(len(of)) < final[of], ticked, 0), count, 0)
     alone = (
@@ -185,8 +185,8 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
         pushes = (rows.flags[row] & PSH) != 0
         each = np.bincount(of[inside & ~pushes], minlength=count) == 0
         stopped |= pushes[last] & ~(each & (stop > begin + 1))
-        # The wait for an ACK must differ from the pauses in the flight, without timestamps by far.
-        # A lone segment has none: there the pause within what follows counts.
+        # The wait for the ACK must be at least the longest pause in the flight, without timestamps `PAUSE_TIMES` it.
+        # A flight of one segment has no pause: the pause after the next segment counts instead.
         beyond = np.minimum(stop + 1, len(of) - 1)
         lone = (stop == begin + 1) & ~stamped
         stopped |= lone & ((beyond >= after) | (length[beyond] < size.counted))
@@ -203,9 +203,9 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     top = np.where(unsure, before_ack, top)
     segments = -(-np.maximum(top - 1, 0) // size.counted)
     first = row[np.minimum(begin, max(len(row) - 1, 0))] if len(row) else begin
-    final = row[np.minimum(last, max(len(row) - 1, 0))] if len(row) else begin
+    last_row = row[np.minimum(last, max(len(row) - 1, 0))] if len(row) else begin
     again = known.synacks > 1
-    return Flights(segments, np.maximum(top - 1, 0), size.counted, proof, stamped, first, final, size.merged, again)
+    return Flights(segments, np.maximum(top - 1, 0), size.counted, proof, stamped, first, last_row, size.merged, again)
 
 
 class _Sizes(NamedTuple):
@@ -301,7 +301,15 @@ def _stamp_before(found: Connections, ack: Column) -> tuple[Column, Column]:
 
 
 class _Marks(NamedTuple):
-    """`row`, `of`, `start`, `end`, `again`: for each data row of servers; the others: for each connection."""
+    """Where each first flight stands among the data rows of servers.
+
+    row, of, start, end   of each data row: its row and connection, its first sequence number and the one after its last
+    again                 of each data row: whether it repeats data within the flight
+    begin, stop, after    of each connection: data rows at which it begins, its flight stops, and it is over
+    top                   of each connection: the sequence number after the flight's last byte
+    size, ack_at          of each connection: segment sizes; time of the first ACK of data (ns)
+    missing               of each connection: whether bytes of the flight were not captured
+    """
 
     row: Column
     of: Column
@@ -373,15 +381,15 @@ def _grows_otherwise(found: Connections, marks: _Marks, old: Column, trips: tupl
         return False
     # Behind a bottleneck the ACKs of one flight take longer than a round trip. So look at unacknowledged bytes.
     row = marks.row[part][:upto]
-    # Each segment acknowledged, short heads too, lets out itself and one more.
-    # Round trips to the server that look longer by jitter must not hide ACKs.
+    # Each acknowledged segment, a short head too, releases two segments.
+    # Jitter lengthens the round trip to the server; this must not hide ACKs that the server had.
     early_ns = int(EARLY * max(2 * rtt_server_ns - rtt_ns, 0))
     heard = _acknowledged(found, row, connection, at[:upto] - early_ns) - 1
     heard += np.where(heard > 0, (1 - int(marks.end[marks.begin[connection]])) % size, 0)
     if not heard[0] or int((end[:upto] - 1 - 2 * heard).max()) > flight:
         return True
-    # A short segment, and more without a further request, or one that waited though the window had room (Nagle): the
-    # program, and not the window, empties the queue.
+    # More data follows a short segment without a further request, or a short segment waits though the window has room
+    # (Nagle): the program limits the flight, and not the window.
     same, soon_at = found.ack[row[1:]] == found.ack[row[:-1]], at[: upto - 1] + int(SILENCE * rtt_ns)
     short = ((end - start)[:upto] % size != 0) & (end[:upto] <= JUDGED * flight)
     held = (at[1:upto] > soon_at) & (end[1:upto] - 1 - 2 * heard[:-1] <= flight)
@@ -408,8 +416,8 @@ def _acknowledged(found: Connections, row: Column, connection: int, at: Column) 
     ours = begin + np.flatnonzero(~found.server[begin:end])
     acks = np.maximum.accumulate(np.append(1, found.ack[ours]))
     place = np.minimum(np.searchsorted(ours, row), np.searchsorted(found.rows.at[ours], at, "right"))
-    highest: Column = np.maximum(acks[place], 1)
-    return highest
+    acked: Column = np.maximum(acks[place], 1)
+    return acked
 
 
 def _client_spoke(found: Connections, last: Column, following: Column) -> Column:

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Congestion windows later in a connection: of flights that a server begins while nothing of it is on the way.
+"""Congestion windows later in a connection, from flights that a server begins while it has nothing in flight.
 
-Question   How many segments may the server have on the way at a request, and after an idle second?
-Method     Such a flight begins with a segment before which the server heard that everything had arrived: by the request
-           that it acknowledges (whatever its bytes are, so inside TLS too), or after a second's silence. Its rows, from
-           its last segment before it to that before the next such flight, are taken for a connection of their own,
-           whose numbers begin there; `first_flight.py` reads it like any other, with the window that the client has
-           then.
-Reads as   as there; flights of a single segment say nothing, and are left out; so is the connection's first flight, and
-           what follows the 64th.
+Question   How many segments may the server have in flight at a request, and after an idle second?
+Method     Such a flight begins with new data while all earlier data is acknowledged. The client has sent a new request,
+           which the server acknowledges (its content does not matter, so TLS is read too), or the server was silent for
+           a second. The rows after the server's last data before the flight, up to its last data before the next such
+           flight, are read as a connection of their own, whose sequence numbers begin there. `first_flight.py` reads
+           it like any other, with the client's window of that moment.
+Stop when  the next such flight begins, or `ROWS_MOST` rows after the flight's first.
+Reads as   in `first_flight.py`. Left out are flights of a single segment, which show no window, the connection's first
+           flight, and those after the 64th.
 Fails as   nothing, where the connection's options are unknown or only one side was captured.
-Differs    from reading the largest number of bytes on the way: what an ACK released is not counted, and what the server
-           wrote and no window ended is a bound.
-Source     as there; RFC 5681 4.1 (idle connections)
+Differs    from reading the largest number of bytes in flight: data that an ACK released is not counted. Where the
+           server had no more to send, and no window ended the flight, it is a bound.
+Source     as `first_flight.py`; RFC 5681 4.1 (idle connections)
 """
 
 from __future__ import annotations
@@ -29,22 +30,23 @@ from configtron.model.nouns import RST, SYN
 
 # A pause longer than this lets a server's window start anew (RFC 9293 / RFC 5681 4.1: an RTO; the initial one is 1 s).
 IDLE_NS = 1_000_000_000
-# Rows of one such connection, and before it: no more than `gathering.TAIL`, so that it reads the same in parts.
+# Rows from a flight's first segment on, and rows before it that are searched for repeats. Together no more than
+# `gathering.TAIL`, so that a connection that is read in parts reads the same.
 ROWS_MOST, BEFORE_MOST = 200, 50
-# A single segment shows no window. So many flights of a connection are kept: one that lives long takes no more memory.
+# A single segment shows no window. At most `FLIGHTS_MOST` flights of a connection are kept, to bound its memory.
 SEGMENTS_LEAST, FLIGHTS_MOST = 2, 64
 
 
 class LaterFlight(NamedTuple):
-    """One such flight.
+    """A flight that a server begins later in a connection.
 
-    at_ns, frames    time of its first segment; its segments (`Rows.frame`)
+    at_ns, frames    time of its first segment (ns); frames of its segments (`Rows.frame`)
     segments         the window that it shows; grade: C (exact) or L (a bound); proof: how it ended
     why              "idle": the server had sent nothing for a second; else "request"
     flight           the members of `first_flight.Flights`
-    sent, silent_ns  bytes that the server had sent before it, and since when it had been silent
-    again            whether the server had sent something again shortly before it (`BEFORE_MOST`)
-    settled          whether no later row of the connection would change it
+    sent, silent_ns  bytes that the server had sent before it, and how long it had been silent (ns)
+    again            whether the server repeated data within `BEFORE_MOST` rows before it
+    settled          whether all its `ROWS_MOST` rows are there, so that no later row changes it
     """
 
     at_ns: int
@@ -61,12 +63,15 @@ class LaterFlight(NamedTuple):
 
 
 def later_flights(found: Connections, sent: Sent, known: HandshakeFacts, shift: Column) -> dict[int, list[LaterFlight]]:
-    """Return the later flights of connections that have any, in order. By connection: `shift` of the client's window
-    (negative: unknown)."""
+    """Return, by connection, the later flights in order; connections without any are left out.
+
+    sent    the server's segments
+    shift   by connection: scale of the client's window (negative: unknown)
+    """
     rows = found.rows
     data = np.flatnonzero(rows.length[sent.row] > 0)
     row, of, start, end = sent.row[data], sent.of[data], sent.start[data], sent.end[data]
-    # Data that continues the stream, behind something else than data.
+    # Data that continues the stream, where another row stands between it and the data before.
     new = np.flatnonzero((of[1:] == of[:-1]) & (start[1:] == end[:-1]) & (row[1:] - row[:-1] > 1)) + 1
     new = new[(sent.top[data][new] == start[new]) & (known.whole & ~known.cut & (shift >= 0))[of[new]]]
     ours = np.flatnonzero(~found.server & (found.ack > NEVER) & ((rows.flags & RST) == 0))
@@ -76,13 +81,14 @@ def later_flights(found: Connections, sent: Sent, known: HandshakeFacts, shift: 
     last, earlier = (np.searchsorted(ours, row[place]) - 1 for place in (new, new - 1))
     spoke = np.cumsum(rows.length[ours] > 0)
     quiet = running(found.ack[ours], found.of[ours])[last] == start[new]
-    # The server had heard that: it acknowledges what the client asked, or a round trip has passed since.
+    # The server acknowledges all that the client sent. It answers new data of the client, or it was silent for a second
+    # and the client's last row had reached it.
     silent = rows.at[row[new]] - rows.at[row[new - 1]]
     heard = rows.at[row[new]] - rows.at[ours[last]] >= known.rtt_server[of[new]]
     quiet &= (found.ack[row[new]] >= reach[last]) & ((spoke[last] > spoke[earlier]) | (heard & (silent >= IDLE_NS)))
     chosen = quiet & (earlier >= 0) & (found.of[ours[earlier]] == of[new])
     new, last, earlier, silent = new[chosen], last[chosen], earlier[chosen], silent[chosen]
-    # Each reaches to the next one's, or to its connection's last data.
+    # Each flight's data ends before the next flight, or with its connection's last data.
     _, after = edges(of, found.total)
     following = np.minimum(np.append(new[1:], len(of)), after[of[new]])
     long = (following - new >= SEGMENTS_LEAST) & (end[following - 1] - start[new] > known.limit[of[new]])
@@ -113,21 +119,21 @@ def later_flights(found: Connections, sent: Sent, known: HandshakeFacts, shift: 
 
 
 def _apart(
-    found: Connections, sent: Sent, kept: Column, turn: Column, base: tuple[Column, Column]
+    found: Connections, sent: Sent, kept: Column, of: Column, base: tuple[Column, Column]
 ) -> tuple[Connections, Sent]:
-    """Return rows as connections of their own, as far as `first_flights` asks, and what the server sent of them.
+    """Return rows as connections of their own, with the members that `first_flights` reads, and the server's segments.
 
-    kept, turn   the rows, in order; the number of each one's connection
-    base         by such connection, the numbers (client's, server's) before its first byte
+    kept, of   the rows, in order; the number of each row's new connection
+    base       by new connection: the sequence numbers (client's, server's) before its first byte
     """
-    server, (begin, end) = found.server[kept], edges(turn, len(base[0]))
-    client_less, server_less = (side[turn] for side in base)
+    server, (begin, end) = found.server[kept], edges(of, len(base[0]))
+    client_less, server_less = (side[of] for side in base)
     seq = found.seq[kept] - np.where(server, server_less, client_less)
     ack = found.ack[kept] - np.where(server, client_less, server_less)
-    part = found._replace(rows=found.rows.take(kept), of=turn, server=server, seq=seq, ack=ack, begin=begin, end=end)
+    part = found._replace(rows=found.rows.take(kept), of=of, server=server, seq=seq, ack=ack, begin=begin, end=end)
     place = np.full(found.rows.size, -1)
     place[kept] = np.arange(len(kept))
     its = Sent(*(column[place[sent.row] >= 0] for column in sent))
     row = place[its.row]
     less = server_less[row]
-    return part, its._replace(row=row, of=turn[row], start=its.start - less, end=its.end - less, top=its.top - less)
+    return part, its._replace(row=row, of=of[row], start=its.start - less, end=its.end - less, top=its.top - less)

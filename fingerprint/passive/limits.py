@@ -6,10 +6,10 @@ Method     The rows are put into the order in which the main sender (of more byt
            comes later by the round trip from here to that sender. Between two rows the connection waits for the next
            data. What it waits for is read from the state at the sender (unacknowledged bytes, room in the window, who
            spoke last, repeats not yet acknowledged) and from the data that ended the wait:
-             handshake        before the client's first segment behind the SYN-ACK
+             handshake        until the client's first segment that is no SYN
              path-mtu         repeats of full segments, none of which arrived, while smaller ones did
              timeout, tail-probe, fast-retransmit, loss   before a repeat of that cause, and until the other side
-                              acknowledges what was outstanding then (loss: the cause was not captured)
+                              acknowledges what was outstanding at the repeat (loss: no cause was captured)
              receive-window   no room for the next segment
              server, client   nothing outstanding, and it is that side's turn
              congestion       new data as soon as an ACK came, or full segments spaced within a round trip
@@ -17,17 +17,18 @@ Method     The rows are put into the order in which the main sender (of more byt
              round-trip       the last bytes, or a request, are on their way
              end              all data is acknowledged, none follows
 Stop when  the connection's last row; so the shares add up to its duration in whole nanoseconds.
-Reads as   columns `limit_NAME_PART` over connections, which add up over the parts of a long one; `limits` grades
+Reads as   columns `limit_NAME_PART` over connections. They add up over the parts of a long connection. `limits` grades
            them.
-Fails as   `unknown` for what was never acknowledged, and while the smaller sender has data outstanding. Behind a path
-           MTU hole nothing is seen (`server`). A slow answer whose first segment was lost counts as slow. At the seam
-           of two parts of a long connection a wait may be shared out otherwise; the sum stays.
+Fails as   `unknown` for what was never acknowledged, and while the smaller sender has data outstanding. A capture
+           behind a path MTU hole does not show the lost segments: the wait is `server`. If an answer was slow and lost
+           its first segment too, the wait is `server`. A wait between two parts of a long connection may get another
+           limit; the sum stays exact.
 Differs    from T-RAT, which guesses flights from one direction and calls one limit for a whole connection: flights blur
-           where segments are paced. From Siekkinen and others, whose thresholds of scores decide: here each wait has
-           its evidence. As in both, two windows that stop at the same byte are not told apart: the receiver's is named;
-           and a congestion window that is fixed (a route's, BBR's at its rate) looks like a send buffer. At a place
-           other than the sender's, jitter of the path up to there blurs what released data, and the sender's timers are
-           not seen: losses are read from its repeats, and before them from the numbers of its packets (grade L).
+           where segments are paced. From Siekkinen and others, who compare scores with thresholds: here each wait has
+           its evidence. As in both, where both windows end at the same byte, the receive window is named; and a fixed
+           congestion window (of a route, or BBR's at its rate) looks like a send buffer. Away from the sender, the
+           jitter of the path blurs what released data, and the sender's timers are not seen: losses are read from its
+           repeats, and before them from gaps in the IPv4 identification of its packets (grade L).
 Source     Zhang, Breslau, Paxson, Shenker, On the Characteristics and Origins of Internet Flow Rates, SIGCOMM 2002
            (T-RAT); Siekkinen, Urvoy-Keller, Biersack, En-Najjary, Root Cause Analysis for Long-Lived TCP Connections,
            CoNEXT 2005
@@ -59,23 +60,24 @@ PARTS = {"ns": "sum", "times": "sum", "first": "min", "last": "max"}
 _READ = ("clock", "syns", "synacks", "frag_needed", "rtt", *(
     f"{side}_{name}" for side in ("client", "server") for name in ("bytes", "zero_windows")
 ), "rtt_client", "rtt_server", *(f"limit_{limit}_{part}" for limit in LIMITS for part in PARTS))  # fmt: skip
-# Waits of which a capture elsewhere than at the sender sees only a part; it is there if the round trip from here to the
-# sender is below this share of the whole one.
+# A capture is at the sender if its round trip to the sender is below this share of the whole one. Elsewhere it sees
+# only a part of the waits for losses.
 NEAR_SHARE = 0.1
-# An ACK released what follows it within this share of a round trip, and this (ns) for the host.
+# An ACK released the data that follows it within an eighth of a round trip plus `SOON_NS` for the host.
 SOON_SHARE, SOON_NS = 8, 1_000_000
-# Full segments within this share of a round trip behind the one before are paced.
+# A full segment is paced if it follows the one before within a quarter of a round trip plus `SOON_NS`.
 PACED_SHARE = 4
-# The other side's rows are taken as somewhat earlier than the shortest round trip has them, for its jitter.
+# The other side's rows are delayed by the shortest round trip less a sixteenth, because of its jitter.
 EARLY_SHARE = 16
-# Times of all connections, one behind the other, stay below this.
+# One number sorts by connection and time if the longest duration times the number of connections is below this (ns).
 MOST_NS = 1 << 62
-# A smaller segment passes every path (RFC 791: 576 bytes with headers); sent more often than this, a full one is stuck.
+# A segment of less payload passes every path (RFC 791: 576 bytes with headers). A full segment is stuck if it was sent
+# more often than `STUCK_MOST`.
 LEAST_FULL, STUCK_MOST = 512, 2
-# A congestion window grows while so many windows are delivered.
+# A congestion window grows before this many windows are delivered.
 LEVEL_FLIGHTS = 4
-# A jump of more packet numbers than this is no loss. A slow answer may have lost its first segment too: this many do
-# not explain its delay.
+# A larger gap in the IPv4 identification is no loss. Before an answer, a gap of up to `ASKED_LOST` packets does not
+# explain the delay.
 LOST_MOST, ASKED_LOST = 1000, 2
 
 
@@ -106,7 +108,7 @@ def limits(numbers: Mapping[str, float | None]) -> tuple[Limit, ...]:
 
 
 def limits_of(columns: Mapping[str, Column]) -> list[tuple[Limit, ...]]:
-    """Return the same of each connection, from columns."""
+    """Return `limits` of each connection, from columns over connections."""
     count = len(columns["clock"])
     if _READ[-1] not in columns:
         return [()] * count
@@ -150,7 +152,10 @@ def share_time(
     found: Connections, sent: Sequence[Sent], again: Sequence[Retransmissions], scales: Sequence[Column],
     columns: Mapping[str, Column],
 ) -> dict[str, Column]:  # fmt: skip
-    """Return the columns of all limits. By side: what it sent, its repeats, the shift of its windows (-1: unknown)."""
+    """Return the columns of all limits, over connections.
+
+    sent, again, scales   by side (client, server): its segments, its repeats, the shift of its windows (-1: unknown)
+    """
     rows, count = found.rows, found.total
     main = columns["server_bytes"] >= columns["client_bytes"]
     trips = [_shortest_trip(found, sent, number, columns) for number in (0, 1)]
@@ -158,7 +163,7 @@ def share_time(
     late -= late // EARLY_SHARE
     by_main = found.server == main[found.of]
     at = rows.at + np.where(by_main, 0, late[found.of])
-    # nearly in order, so that one sort by one number is quick
+    # the rows are nearly in order: a sort by a single number is quick
     since = np.maximum(at - rows.at[found.begin][found.of], 0)
     span = int(since.max(initial=0)) + 1
     order = np.argsort(since + found.of * span, kind="stable") if span * count < MOST_NS else np.lexsort((at, found.of))
@@ -166,8 +171,8 @@ def share_time(
     cause = np.full(rows.size, -1)
     alive = np.zeros(rows.size, bool)
     for side, repeats in zip(sent, again, strict=True):
-        told = repeats.kind < len(CAUSES)
-        cause[repeats.row[told]] = repeats.kind[told]
+        caused = repeats.kind < len(CAUSES)
+        cause[repeats.row[caused]] = repeats.kind[caused]
         alive[side.row[side.alive]] = True
     cause, alive = cause[order], alive[order]
     scale = np.where(main, scales[0], scales[1])
@@ -181,11 +186,11 @@ def share_time(
     opening, opened = flow.opening(main)
     code[opening] = HANDSHAKE
     counted = (rows.bits[order] & COUNTED) != 0
-    since = np.maximum(highest(of[counted], rows.at[order][counted], count, 0), rows.at[found.begin])
-    at = np.minimum(np.maximum(at, since[of]), columns["ended"][of])
+    shared = np.maximum(highest(of[counted], rows.at[order][counted], count, 0), rows.at[found.begin])
+    at = np.minimum(np.maximum(at, shared[of]), columns["ended"][of])
     took = at - before(at, of, 0)
-    took[found.begin] = at[found.begin] - since
-    # what ends the handshake is on its way to the sender: as the request behind it
+    took[found.begin] = at[found.begin] - shared
+    # the segment that ends the handshake travels to the sender, as the request does: that time is a round trip's
     travel = np.where(opened & ~by_main, np.minimum(took, late[of]), 0)
     place = of * len(LIMITS) + code
     shares = _sums(place, took - travel, count) + _sums(of * len(LIMITS) + TRIP, travel, count)
@@ -241,8 +246,11 @@ def _segment_size(main: Column, columns: Mapping[str, Column]) -> tuple[Column, 
 class _Flow:
     """The rows in the order of the main sender, and before each of them what that sender knew.
 
-    acked, flight, room  bytes acknowledged, outstanding, and left in the other side's window (-1: unknown scale)
-    next       the row (from this one on) with the next data of either side; `none` where there is none
+    acked, flight, room  bytes acknowledged, outstanding, left in the other side's window (unknown: the largest int64)
+    tops, acks           by sender (main, other): highest sequence number sent, acknowledged, up to this row
+    next, none           the next row (from this one on) with data of either side; whether there is none
+    heard, spoke, wrote  the last row before this one with an ACK of the other side, data of either side, data of main
+    repeated, recover    the main sender's last repeat before this row; the highest number that it had sent by then
     """
 
     def __init__(
@@ -285,14 +293,14 @@ class _Flow:
         self.sides = [np.bincount(of[side], minlength=count) for side in (by_main & counts, told & ~by_main)]
 
     def _lost(self, ident: Column, count: int) -> Column:
-        """Return how many packets of the main sender are missing before each of its rows, by the numbers (IPv4) that
-        its host counts up; 0 where it does not."""
+        """Return how many packets of the main sender are missing before each of its rows, by the IPv4 identification
+        that its host counts up; 0 where it does not count."""
         of = self.of
         previous = _last(self.by_main, of)
         step = np.where(self.by_main & (previous >= 0), (ident - ident[previous]) & 0xFFFF, 0)
         frames = -(-np.where(previous >= 0, self.length[previous], 0) // self.segment)
         gap = step - np.maximum(frames, 1)
-        # a number that other conversations use up too jumps whenever the other side has spoken
+        # a counter that the host's other conversations use too jumps whenever the other side has spoken
         turn = (step > 0) & (gap < LOST_MOST) & ~before(self.by_main, of, False)
         steady = np.bincount(of[turn & (gap == 0)], minlength=count)
         counts = (steady > 0) & (steady * 2 >= np.bincount(of[turn], minlength=count))
@@ -300,8 +308,8 @@ class _Flow:
         return found
 
     def _level(self) -> Column:
-        """Return whether what is outstanding grows no more while several times as much is delivered, though nothing was
-        lost: so a send buffer bounds it; a congestion window would grow."""
+        """Return whether the flight grows no more while `LEVEL_FLIGHTS` times as much is delivered without a loss. A
+        send buffer bounds such a flight; a congestion window would grow."""
         of = self.of
         most = running(np.where(self.by_main, self.tops[0] - self.acks[0], 0), of)
         grew = most > before(most, of, 0)
@@ -321,7 +329,8 @@ class _Flow:
     def codes(self, main: Column, rtt: Column, sack: Column, cut: Column) -> Column:
         """Return what the connection waited for before each row: one of `LIMITS`, by number.
 
-        By connection: the round trip (ns, 0: unknown), whether SACK is agreed, below which size segments were cut.
+        main, rtt, sack   by connection: whether the server is the main sender, round trip (ns, 0: unknown), SACK agreed
+        cut               by connection: full segments of fewer bytes are smaller than the sides agreed on
         """
         of, at, then = self.of, self.at, self.next
         rtt, wrote = rtt[of], np.maximum(self.wrote, 0)
@@ -333,7 +342,7 @@ class _Flow:
         released = (heard <= rtt // SOON_SHARE + SOON_NS) & ~self._level()
         paced = ~idle & (at[then] - at[self.wrote[then]] <= rtt // PACED_SHARE + SOON_NS)
         code = np.where(idle & asked, turn[0], np.where(~short & (released | paced), CONGESTION, SENDER))
-        # what was lost before it came here is missing among the numbers of the sender's packets
+        # a packet that was lost before it came here leaves a gap in the sender's IPv4 identification
         lost, silence = self.lost[then], at[then] - at[np.maximum(self.spoke[then], 0)]
         timer = (lost > np.where(idle & asked, ASKED_LOST, 0)) & (
             silence >= np.where(rtt > 0, PROBE_RTTS * rtt, TIMER_NS)
@@ -353,13 +362,13 @@ class _Flow:
         spoke = np.maximum(self.spoke, 0)
         waits = (self.spoke >= 0) & (self.by_main[spoke] != main[of]) & ~self.closed
         code[rest] = np.where(idle, np.where(waits, SERVER, END), np.where(final, TRIP, UNKNOWN))[rest]
-        # a probe of the tail while the window is full is no loss
+        # a tail loss probe shows no loss while the window is full
         full = self.room < self.segment
         again = ~rest & (self.cause[then] >= 0) & ((self.room > 0) | (self.length[then] > 1))
         repairing = self.acked < self.recover
-        for waits, cause in ((again, self.cause[then]), (repairing, self.cause[self.repeated])):
+        for some, cause in ((again, self.cause[then]), (repairing, self.cause[self.repeated])):
             limit = OF_CAUSE[cause]
-            code = np.where(waits, np.where(full & (limit == PROBE), WINDOW, limit), code)
+            code = np.where(some, np.where(full & (limit == PROBE), WINDOW, limit), code)
         code[(np.minimum(*self.sides) == 0)[of]] = UNKNOWN
         return code
 
@@ -371,8 +380,8 @@ class _Flow:
         return early, early & client
 
     def stuck(self, told: Column) -> Column:
-        """Return whether full segments were lost again and again before each row, while smaller ones passed; or once,
-        where a router told the sender so (by connection)."""
+        """Return whether, before each row, full segments were lost again and again while smaller ones passed. One loss
+        is enough where a router reported the path MTU (`told`, by connection)."""
         of, count = self.of, self.found.total
         full = self.by_main & self.data & (self.length >= self.segment) & (self.segment >= LEAST_FULL)
         first = leader(of, np.flatnonzero(full & (self.acks[0] <= self.seq)), count)
@@ -385,7 +394,7 @@ class _Flow:
         until = np.where(cut >= 0, cut, self.found.end - 1)
         passes = np.bincount(of[later & ~self.by_main & self.sacked], minlength=count) > 0
         passes |= (cut >= 0) & (self.acks[0][self.found.end - 1] > start[self.found.begin])
-        # the other side goes on, and hears the answers to that
+        # the other side sends new data and repeats none: the ACKs of the main sender arrive
         heard = np.bincount(of[later & ~self.by_main & (self.end > before(self.tops[1], of, 0))], minlength=count) > 0
         deaf = np.bincount(of[later & ~self.by_main & (self.cause >= 0)], minlength=count) > 0
         passes |= heard & ~deaf
@@ -398,11 +407,11 @@ class _Flow:
 
 
 def _upto(values: Column, some: Column, of: Column) -> Column:
-    """Return the largest of some rows' values so far within each connection, at least 0."""
+    """Return, for each row, the largest value of the rows `some` so far in its connection, at least 0."""
     return running(np.where(some, np.maximum(values, 0), 0), of)
 
 
 def _last(some: Column, of: Column) -> Column:
-    """Return the last of some rows before each row in its connection; -1 if there is none."""
+    """Return, for each row, the last of the rows `some` before it in its connection; -1 if there is none."""
     found = before(np.maximum.accumulate(np.where(some, np.arange(len(of)), -1)), of, -1)
     return np.where((found >= 0) & (of[found] == of), found, -1)

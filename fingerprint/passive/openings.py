@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Openings in which the inferences find the same, but for frames: columns over connections.
+"""Connections in groups of equal openings, in which the inferences find the same values, in other frames.
 
-Question   Which connections need not be read, because another one that was read has an opening like theirs?
-Method     Of conversations like `rwin` without kept streams the inferences look at one SYN and one SYN-ACK, at TTL,
-           timestamps and their clock in the server's later segments, and at the window of its first ACK of data. Where
-           all of it is the same, so is what they find; the frames are those of three segments (`PLACES`).
-Reads as   a number for each connection, and three rows.
-Fails as   `UNIQUE`: the connection is read by itself, as where SYNs were repeated or the clock was set back.
+Question   Which connections need not be read, because one that was read has an equal opening?
+Method     Of a conversation like the `rwin` probe's, without kept streams, the inferences read one SYN and one SYN-ACK;
+           in the server's later segments TTL, timestamps and their clock; and the window of its first ACK of data.
+           Where all of these are equal, the findings are too. Only their frames differ: those of three segments
+           (`PLACES`).
+Reads as   a group number for each connection, and three of its rows.
+Fails as   `UNIQUE`: the connection is read by itself, for example where SYNs were repeated or the clock was set back.
 """
 
 from __future__ import annotations
@@ -22,16 +23,19 @@ from configtron.fingerprint.passive.traces import OPENING_MOST, read_options
 from configtron.fingerprint.stack import of_other_clock
 from configtron.model.nouns import ACK, OPT_TIMESTAMPS, RST, SYN
 
-# In place of the number of a kind: the connection is a kind of its own.
+# In place of a group number: the connection is read by itself.
 UNIQUE = -1
-# The segments that observations of such an opening name: SYN-ACK, first later one of the server, its first ACK of data.
+# How many segments the observations name: SYN-ACK, the server's first later segment, its first ACK of data.
 PLACES = 3
 # 2^64 / golden ratio. It is odd, so multiplying by it modulo 2^64 loses no bit.
 HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def equal_openings(batch: Batch, chosen: Column) -> tuple[Column, Column]:
-    """Return the numbers of the `chosen` connections, `UNIQUE` or equal for equal openings; the rows of `PLACES`."""
+    """Return (group numbers, rows) of the `chosen` connections.
+
+    The group number is `UNIQUE`, or equal for equal openings. The rows have the shape (connections, `PLACES`).
+    """
     found, rows = batch.found, batch.found.rows
     begin = found.begin[chosen]
     place = begin[:, None] + np.arange(OPENING_MOST)
@@ -74,7 +78,7 @@ def equal_openings(batch: Batch, chosen: Column) -> tuple[Column, Column]:
 
 
 def _layout(head: KeptSegment | None) -> tuple[tuple[int, object], ...]:
-    """Return TCP options; of timestamps whether they are zero alone."""
+    """Return TCP options as (kind, data); for timestamps the data is (length, whether TSval is nonzero)."""
     options: Iterable[tuple[int, bytes]] = read_options(head.options) if head is not None else ()
     return tuple((kind, (len(data), any(data[:4])) if kind == OPT_TIMESTAMPS else data) for kind, data in options)
 

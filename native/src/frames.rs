@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! Frames -> rows, for the plain ones: IPv4 or IPv6 with a whole TCP segment behind a link header and tags.
 //!
-//! The meaning is that of `fingerprint/passive/headers.py`. What is surely no TCP and is in most captures (ARP, UDP that
-//! is no tunnel, ICMP that names no MTU, spanning tree) is counted. A frame that is anything else (a tunnel, a fragment,
-//! an extension header, cut or malformed) goes back by its number, and Python reads it.
+//! The meaning is that of `fingerprint/passive/headers.py`. Frames that surely hold no TCP, and that most captures have
+//! (ARP, UDP that is no tunnel, ICMP that names no MTU, spanning tree), are counted. For any other frame (a tunnel, a
+//! fragment, an extension header, cut or malformed) the reader returns its number, and Python reads it.
 #![forbid(unsafe_code)]
 
 use crate::bytes::{u128_be, u16_be, u32_be};
@@ -18,7 +18,7 @@ const SYN: u8 = 2;
 const RST: u8 = 4;
 // Bytes of a pair's key: `KEY` of fingerprint/passive/columns.py.
 pub const KEY_BYTES: usize = 40;
-// Keys of the latest segments, by a hash of their ends; a power of two.
+// Slots of the table of recent keys; a power of two.
 const RECENT: usize = 1 << 12;
 const TAGS_MOST: usize = 8;
 
@@ -36,7 +36,7 @@ enum Kind {
     Esp,
 }
 pub const KINDS: usize = Kind::Esp as usize + 1;
-/// Why a frame is no row: it is of that kind, or Python has to read it.
+/// Why a frame gives no row: it is counted as that kind, or (`None`) Python has to read it.
 type Odd = Option<Kind>;
 
 /// Frames of a buffer, as `Frames` of fingerprint/passive/columns.py has them.
@@ -73,7 +73,7 @@ pub struct Rows<'a> {
     pub check: &'a mut [u16],
 }
 
-/// What stands beside the rows; each as long as there are frames.
+/// Lists beside the rows; each has room for all frames of the buffer.
 pub struct Lists<'a> {
     /// Of each row: where its payload begins, how much of that was captured, bytes of the TCP header.
     pub begin: &'a mut [i64],
@@ -88,7 +88,7 @@ pub struct Lists<'a> {
     pub keys: &'a mut [u8],
 }
 
-/// How many there are of each; `longer`: rows whose packet claims more than the frame held.
+/// How many entries each list has; `longer`: rows whose packet claims more bytes than the frame had on the wire.
 #[derive(Default)]
 pub struct Counts {
     pub rows: usize,
@@ -126,7 +126,8 @@ impl Key {
     }
 }
 
-/// Numbers for pairs of ends: the latest are found at once; a crafted capture cannot make the others slow.
+/// Numbers of pairs of ends. `recent` finds the latest pairs in one step; `known` has a random hash, so that no crafted
+/// capture makes it slow.
 struct Numbers {
     recent: Vec<(Key, i32)>,
     known: HashMap<Key, i32>,
@@ -205,13 +206,13 @@ fn segment(
     let whole = header.len() >= size;
     let flags = header[13];
     let read = options::read(if whole { &header[20..size] } else { &[] }, u32_be(header, 8));
-    let ends = (packet.source, u16_be(header, 0)) > (packet.destination, u16_be(header, 2));
+    let from_high = (packet.source, u16_be(header, 0)) > (packet.destination, u16_be(header, 2));
     let (from, to) = ((packet.source, u16_be(header, 0)), (packet.destination, u16_be(header, 2)));
-    let (low, high) = if ends { (to, from) } else { (from, to) };
+    let (low, high) = if from_high { (to, from) } else { (from, to) };
     rows.at[row] = frames.at[number];
     rows.frame[row] = frames.first + number as i64;
     rows.pair[row] = numbers.of(&Key { version: packet.version, low, high }, lists.keys);
-    rows.side[row] = u8::from(ends);
+    rows.side[row] = u8::from(from_high);
     rows.seq[row] = u32_be(header, 4);
     rows.ack[row] = u32_be(header, 8);
     rows.flags[row] = u16::from(flags) | u16::from(header[12] & 15) << 8;
@@ -265,7 +266,7 @@ fn network_at(frame: &[u8], link: i64) -> Result<usize, Odd> {
             0x0800 | 0x86DD => return Ok(at),
             0x0806 => return Err(Some(Kind::Arp)),
             0x88CC => return Err(Some(Kind::Lldp)),
-            // A length; of LLC's access points only SNAP's and IP's can hold TCP.
+            // A length, and LLC follows: only its access points of SNAP and IP can hold TCP.
             0..=0x05FF if frame.len() >= at + 2 && !matches!(&frame[at..at + 2], b"\xaa\xaa" | b"\x06\x06") => {
                 return Err(Some(Kind::NotIp))
             }
@@ -282,7 +283,7 @@ fn network_at(frame: &[u8], link: i64) -> Result<usize, Odd> {
     Err(None)
 }
 
-/// Read an IP header that TCP follows at once.
+/// Read an IP header that a TCP header follows directly.
 fn packet(frame: &[u8], at: usize, length: i64) -> Result<Packet, Odd> {
     let ip = frame.get(at..).ok_or(None)?;
     let on_wire = length.checked_sub(at as i64).ok_or(None)?;
@@ -316,7 +317,7 @@ fn packet(frame: &[u8], at: usize, length: i64) -> Result<Packet, Odd> {
     })
 }
 
-/// What a packet is by the first bytes behind its IP header: a tunnel, or what may be one, is Python's.
+/// The kind of a packet by the first bytes after its IP header; `None` for what is, or may be, a tunnel.
 fn not_tcp(four: bool, protocol: u8, data: &[u8]) -> Odd {
     match (four, protocol) {
         (true, 1) | (false, 58) => {
@@ -340,8 +341,8 @@ fn not_tcp(four: bool, protocol: u8, data: &[u8]) -> Odd {
     }
 }
 
-/// Whether a payload opens a stream that is kept: `_opens` of fingerprint/passive/heads.py. The buffer goes on behind
-/// each payload, and bytes there count as they do in Python.
+/// Whether a payload opens a stream that is kept: `_opens` of fingerprint/passive/heads.py. `data` goes on after the
+/// payload; as in Python, a short payload is compared together with the bytes after it.
 fn opens(data: &[u8]) -> bool {
     let byte = |at: usize| data.get(at).copied().unwrap_or(0);
     match byte(0) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-//! The native reader of captures: `fingerprint/native.py` loads it and holds the other side of this boundary.
+//! The native reader of captures. `fingerprint/capture/native.py` loads and calls it.
 //!
-//! Unsafe code is here alone: pointers and lengths become slices. A panic ends in `FAILED`, and Python reads instead.
+//! Only this file has unsafe code: pointers and lengths become slices. After a panic a function returns `FAILED`, and
+//! Python reads instead.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod bytes;
@@ -13,7 +14,7 @@ mod rows;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
-/// Changes with every function or structure below; Python loads no other.
+/// Raised whenever a function or structure below changes; Python loads no library with another number.
 const ABI: i64 = 3;
 const FAILED: i64 = -1;
 
@@ -66,8 +67,9 @@ pub unsafe extern "C" fn configtron_pcapng(
 }
 
 /// # Safety
-/// `data` has `size` bytes; five columns of frames have `count` rows; `rows` points to 18 columns and `lists` to 7, of the
-/// types of `frames.rs`, for as many (keys of 40 bytes); `found` has 6 numbers and one for each of `KINDS`.
+/// `data` has `size` bytes; the five columns of frames have `count` rows. `rows` points to 18 columns and `lists` to 7,
+/// all of the types of `frames.rs` and of `count` rows (`keys`: 40 bytes each). `found` has 6 numbers, and one for each
+/// of `KINDS`.
 #[no_mangle]
 pub unsafe extern "C" fn configtron_decode(
     data: *const u8,
@@ -140,7 +142,7 @@ pub unsafe extern "C" fn configtron_order(numbers: *const i32, count: usize, int
 }
 
 /// # Safety
-/// The columns have `count` rows, but `initial`, which has `connections`.
+/// `initial` has `connections` rows, and the other columns have `count`.
 #[no_mangle]
 pub unsafe extern "C" fn configtron_unwrapped(
     numbers: *const u32,
@@ -159,7 +161,8 @@ pub unsafe extern "C" fn configtron_unwrapped(
 }
 
 /// # Safety
-/// `table` points to 12 columns of `count` rows, of the types of `rows.rs`, and two to fill in; `found` is one number.
+/// `table` points to 12 columns of the types of `rows.rs`, and to two to fill in; all have `count` rows. `found` is one
+/// number.
 #[no_mangle]
 pub unsafe extern "C" fn configtron_equal(table: *const *mut u8, count: usize, found: *mut i64) -> i64 {
     let (rows, earlier, later) = unsafe {
@@ -184,7 +187,7 @@ pub unsafe extern "C" fn configtron_equal(table: *const *mut u8, count: usize, f
 }
 
 /// # Safety
-/// Entry `number` of the table points to `count` values of that type.
+/// Entry `number` of the table points to `count` values of type `T`.
 unsafe fn column<'a, T>(table: *const *mut u8, number: usize, count: usize) -> &'a mut [T] {
     unsafe { from_raw_parts_mut((*table.add(number)).cast::<T>(), count) }
 }

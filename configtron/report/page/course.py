@@ -3,13 +3,13 @@
 
 Question   When did what go wrong, and what held the sender back?
 Method     Drawings share one axis of time: bytes sent, with the other side's acknowledgements and the right edge of its
-           receive window; events, a lane for each kind; bytes sent and not acknowledged, with the window; round trips.
-           Of each of `TIME_COLUMNS` columns, a line keeps its least, its most and its last value, and data its lowest
-           and its highest byte. An event is left out only where the same event stands in the same column and height;
-           the number beside its lane counts all. The picture ends with the last byte, acknowledgement or event.
-Reads as   seen where the capture stood: at the receiver, bytes are acknowledged as soon as they are seen.
+           receive window; events, a lane for each kind; bytes in flight, with the window; round trips. In each of
+           `TIME_COLUMNS` columns, a line keeps its smallest, its largest and its last value, and data its lowest and
+           its highest byte. An event is left out only if an equal one stands in the same column and at the same height;
+           the number beside its lane counts all. The picture ends with the last data, timed acknowledgement or event.
+Reads as   the view from the capture: at the receiver, bytes are acknowledged as soon as they are seen.
 Fails as   None where the side sent nothing, or all at one time. No window where its scale was not captured.
-Differs    from tcptrace's graphs, which have a mark a packet: of a million packets nothing is seen, and much to load.
+Differs    from tcptrace's graphs, which have a mark for each packet: with a million packets they are solid and large.
 Source     RFC 9293 3.4, RFC 7323 2.2; tcptrace, xplot (time-sequence graphs)
 """
 
@@ -31,15 +31,15 @@ from configtron.report.campaign_cost import size
 from configtron.report.page.markup import add, el, percent, stretched
 from configtron.report.page.ticks import log_ticks, ticks
 
-# Columns of time: a large screen shows a pixel each.
+# Columns of time: about a pixel each on a large screen.
 TIME_COLUMNS = 900
 # Pixels: heights of the drawings, of their titles, of a lane and its name, of the axis of time.
 SEQUENCE, FLIGHT, TRIPS, TITLE, LANE, NAME, AXIS = 240, 110, 90, 28, 7, 20, 22
-# Above the highest value; on both sides of round trips.
+# Space above the highest value, as a factor; space on both sides of round trips, as a logarithm.
 ROOM, LOG_ROOM = 1.06, 0.2
-# Bytes: the lowest drawing, so that its ticks are whole bytes.
+# A drawing shows at least so many bytes, so that its ticks are whole bytes.
 LEAST = 5.0
-# A window that is higher than so many times the bytes in flight leaves the drawing: it would press them flat.
+# A window may make a drawing so many times as high as the bytes in flight; a larger one would press them flat.
 HIGH = 2.0
 # Names and classes of events, in the order of their lanes.
 EVENTS = {
@@ -54,10 +54,12 @@ Paths = Sequence[tuple[str, str]]
 
 
 def drawn(found: Connections, side: int, scale: int, numbers: Mapping[str, float | None]) -> Element | None:
-    """Return the picture of what a side of one connection sent, its words as its label; None if it sent no data, or all
-    at one time.
+    """Return the picture of what a side of one connection sent, with a summary as its label; None if the side sent no
+    data, or all at one time.
 
-    scale   shift of the other side's windows, below 0: unknown; numbers: those of the connection's report
+    side      0 client, 1 server
+    scale     shift of the other side's windows; negative: unknown
+    numbers   `ConnectionReport.numbers` of the connection
     """
     rows, flags, sent = found.rows, found.rows.flags, sent_by(found, found.way(side))
     at, rtt_ns = (rows.at - rows.at[0]) / 1e9, round((numbers["rtt"] or 0.0) * 1e9)
@@ -116,14 +118,14 @@ def drawn(found: Connections, side: int, scale: int, numbers: Mapping[str, float
 
 
 def opening(found: Connections, span_s: float) -> Connections:
-    """Return the segments of one connection within its first so many seconds."""
+    """Return the segments of one connection within its first `span_s` seconds."""
     end = int(np.searchsorted(found.rows.at, found.rows.at[0] + span_s * 1e9))
     some = {name: getattr(found, name)[:end] for name in ("of", "server", "seq", "ack")}
     return found._replace(rows=found.rows.take(np.arange(end)), end=np.array([end]), **some)
 
 
 def lasting(seconds: float) -> str:
-    """Return a time as text."""
+    """Return a duration as text, in s or ms."""
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
 
 
@@ -144,7 +146,12 @@ class _Drawings:
         return add(svg, *self._shapes)
 
     def panel(self, title: str, height: int, marks: Marks, paths: Paths, above: int = TITLE) -> None:
-        """Add a drawing. marks: of its height, as shares; paths: classes and shapes; above: pixels of its title."""
+        """Add a drawing.
+
+        marks   (share of the height, text)
+        paths   (class, path data)
+        above   pixels for the title
+        """
         self._y += above
         for share, word in marks:
             y = self._y + height * (1 - share)
@@ -157,18 +164,18 @@ class _Drawings:
 
 
 def _marks(most: float) -> Marks:
-    """Return ticks of bytes from 0 to `most`."""
+    """Return marks of bytes from 0 to `most`."""
     return [(tick / most, size(int(tick))) for tick, _ in ticks(0.0, most)]
 
 
 def _y(share: Column, height: int) -> Column:
-    """Return places in a drawing; what is far outside stays outside."""
+    """Return pixels from the top of a drawing; values outside are cut to just outside."""
     places: Column = np.rint(height * (1 - np.clip(share, -0.1, 1.1))).astype(np.int64)
     return places
 
 
 def _line(x: Column, y: Column) -> str:
-    """Return a line that keeps its value until the next: of each column the least, the most and the last."""
+    """Return the path of a line in steps; in each column it keeps the smallest, the largest and the last value."""
     if not len(x):
         return ""
     begin = np.flatnonzero(np.diff(x, prepend=-1))
