@@ -273,12 +273,13 @@ def test_exit_codes_and_errors(file: str, tmp_path: Path, capsys: Spoken, monkey
         ([str(other)], "neither pcap 2.4 nor pcapng 1"), ([str(tmp_path / "absent")], "does not exist"),
         ([], "Missing argument"), ([file, "--format", "xml"], "'xml'"), ([file, "--where", "loss"], "value: loss>1"),
         ([file, "--where", "loss>x"], "could not convert"), ([file, "--where", "server~("], "a regular expression"),
-        ([file, "--sort", "lost"], "no column 'lost'"), ([file, "--filter", "prt 80"], "as for tcpdump"),
-        ([file, "--connection", "2:1"], "of several files 2:17"),
+        ([file, "--sort", "lost"], "no column 'lost'"), ([file, "--connection", "2:1"], "of several files 2:17"),
+        ([file, "--filter", "prt 80", "-f", "csv", "-o", str(other)], "as for tcpdump"), ([file, "-o", file], "being read"),
     ):  # fmt: skip
         pcap(*words, code=USAGE)
         err = capsys.readouterr().err
         assert complaint in err.splitlines()[-1] and "Traceback" not in err
+    assert other.read_bytes().startswith(b"GIF89a") and Path(file).stat().st_size > 0
     monkeypatch.setitem(sys.modules, "numpy", None)
     for name in [name for name in sys.modules if name.startswith(AT_WORK)]:
         monkeypatch.delitem(sys.modules, name)

@@ -372,7 +372,7 @@ def test_only_what_is_expected_is_compared(capture: Path, capsys: Spoken) -> Non
     for only, code in (("icw, client.mss", DONE), ("server", CONDITION), ("server.mss,client", CONDITION),
                        ("ttl", CONDITION), ("mss", DONE), ("server.tt", USAGE), ("icww", USAGE)):  # fmt: skip
         assert packets(capture, "--only", only) == code
-    assert packets(FOLDER, "--only", "icw") == DONE
+    assert packets(FOLDER, "--only", "icw") == DONE and packets(FOLDER, "--only", ",") == USAGE
     for words in (("--run", 1), (capture, "--update")):
         assert packets("--only", "icw", *words) == USAGE
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain, islice
+from os.path import exists, samefile
 from pathlib import Path
 
 import click
@@ -55,18 +57,21 @@ def pcap(
     form = form_of(form, output_file)
     if servers and (sort or every or form == "html"):
         raise BadInput("--sort, --all and -f html are of connections; leave them out beside --servers")
+    if output_file != "-" and exists(output_file) and any(one != "-" and samefile(one, output_file) for one in files):
+        raise BadInput(f"-o {output_file}: this capture is being read; name another file")
     choice = ConnectionChoice.read(where, sort, connection, len(files), every=every)
     reading = CaptureReading(
         files, whole=form == "html", expression=expression, keylog=keylog, lacks=missing,
         progress=event_lines(closing=False) if sys.stderr.isatty() else unheard,
     )  # fmt: skip
     wanted = reading.batches(None if servers or connection else knobs_in(form))
-    found = choice.of(wanted, reading.files, reading.counts)
+    batches = iter(choice.of(wanted, reading.files, reading.counts))
+    # The output is opened behind the first of them, and behind the whole page: an error must not cost an older file.
+    found = chain(list(islice(batches, 1)), batches)
     text = ""
     if form == "html":
         from configtron.report.page.capture import page
 
-        # Before the file is opened: an error must not leave half a page.
         text = page(list(found), reading.files, reading.counts, reading.warnings(), choice)
     with opened(output_file) as out:
         if form == "html":

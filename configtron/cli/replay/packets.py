@@ -26,14 +26,14 @@ from configtron.report.files import can_be_written, opened
               help="Results or records to compare with, instead of those beside each recording.")  # fmt: skip
 @click.option("--adopt", is_flag=True,
               help="Take captures of any origin as fixtures: keep what is read of each beside it.")  # fmt: skip
-@click.option("--only", default="", metavar="NAMES",
+@click.option("--only", metavar="NAMES",
               help="Compare these alone, separated by commas: parameters, fields, paths (icw,client.mss).")  # fmt: skip
 @click.option("--update", is_flag=True, help="Store the results of the replay as the expected ones.")
 @click.option("--fail-on-diff", is_flag=True, help="Exit with 1 if anything differs: the default.")
 @click.option("--junit", type=NamedPath(dir_okay=False), metavar="FILE", help="Write a JUnit report too.")
 @click.option("-j", "--jobs", type=click.IntRange(1), default=None, help="Processes.  [default: one a CPU]")
 @form_options
-def packets(files: tuple[Path, ...], run: int | None, expect: Path | None, adopt: bool, only: str, update: bool,
+def packets(files: tuple[Path, ...], run: int | None, expect: Path | None, adopt: bool, only: str | None, update: bool,
             fail_on_diff: bool, junit: str | None, jobs: int | None, form: str, output_file: str) -> int:  # fmt: skip
     """Replay recorded probes: the same scripts and the same readers, on recorded packets; and compare.
 
@@ -50,13 +50,15 @@ def packets(files: tuple[Path, ...], run: int | None, expect: Path | None, adopt
     from configtron.service import replay
 
     if adopt:
-        if run is not None or expect is not None or only or update or junit is not None:
+        if run is not None or expect is not None or only is not None or update or junit is not None:
             raise BadInput("--adopt takes captures and nothing else: no --run, --expect, --only, --update or --junit")
         lines, any_connection = replay.adopt_in(files, missing)
         say(*(f"replay: {line}" for line in lines))
         return DONE if any_connection else NOTHING
     can_be_written(junit, output_file)
-    names = tuple(name.strip() for name in only.split(",") if name.strip())
+    names = tuple(name.strip() for name in (only or "").split(",") if name.strip())
+    if only is not None and not names:
+        raise BadInput("--only: no field is named; write --only icw,rwin")
     options = replay.PacketOptions(files, run, expect, update, jobs or 0, names)
     found = replay.replay_packets(options, settings().db, progress=replay.PlayLines(say), lacks=missing)
     say(*(f"replay: kept as what is expected: {path}" for path in found.updated))
