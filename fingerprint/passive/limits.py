@@ -357,8 +357,9 @@ class _Flow:
         full = self.room < self.segment
         again = ~rest & (self.cause[then] >= 0) & ((self.room > 0) | (self.length[then] > 1))
         repairing = self.acked < self.recover
-        for waits, cause in ((again, self.cause[then]), (repairing, self.cause[self.repeated])):
-            limit = OF_CAUSE[cause]
+        closing = (self.flight <= 1) & (self.other_flight <= 1)
+        for waits, row in ((again, then), (repairing, self.repeated)):
+            limit = np.where(closing & (self.length[row] == 0), END, OF_CAUSE[self.cause[row]])
             code = np.where(waits, np.where(full & (limit == PROBE), WINDOW, limit), code)
         code[(np.minimum(*self.sides) == 0)[of]] = UNKNOWN
         return code
