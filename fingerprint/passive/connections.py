@@ -211,10 +211,9 @@ def _origin(found: Connections, number: int) -> _Origin:
     initial[of] = numbers
     if (unlike := np.isin(of, of[numbers != initial[of]])).any():
         # A full backlog, or SYN cookies: a later SYN-ACK has another number. That which the other side confirms counts.
-        acks = np.flatnonzero((found.server != bool(number)) & ((rows.flags & (ACK | RST)) == ACK))
-        told = (found.of[acks] << 32) + (rows.ack[acks] - np.uint32(1))
-        confirmed = unlike & np.isin((of << 32) + numbers, told)
-        initial[of[confirmed]] = numbers[confirmed]
+        told = np.flatnonzero((found.server != bool(number)) & ((rows.flags & (ACK | RST)) == ACK))
+        unlike &= np.isin((of << 32) + numbers, (found.of[told] << 32) + (rows.ack[told] - np.uint32(1)))
+        initial[of[unlike]] = numbers[unlike]
     found.opened[of, number] = True
     return _Origin(way, initial, known)
 
@@ -225,11 +224,9 @@ def _number(found: Connections, number: int, origins: list[_Origin], unwrapped: 
     if not len(way.rows):
         return
     aside = (rows.flags[way.rows] & RST) != 0
-    numbers, initial = rows.seq[way.rows], origins[number].initial
     syns = np.flatnonzero((rows.flags[way.rows] & SYN) != 0)
-    aside[syns] |= numbers[syns] != initial[way.of[syns]]
-    found.seq[way.rows] = unwrapped(numbers, way.of, initial, aside)
-    found.seq[way.rows[syns]] = 0
+    aside[syns] |= rows.seq[way.rows[syns]] != origins[number].initial[way.of[syns]]
+    found.seq[way.rows] = unwrapped(rows.seq[way.rows], way.of, origins[number].initial, aside)
     other = origins[1 - number]
     acks = np.flatnonzero((rows.flags[way.rows] & ACK) != 0)
     index, of = way.rows[acks], way.of[acks]
@@ -246,7 +243,8 @@ def _number(found: Connections, number: int, origins: list[_Origin], unwrapped: 
 def unwrapped(numbers: Column, of: Column, initial: Column, resets: Column) -> Column:
     """Return 32-bit numbers as distances from an initial one, by connection: each step is the shorter way round.
 
-    `resets` do not count: the row after one is counted from the row before it, as a reset's number may be anything.
+    `resets` do not count: the row after one is counted from the row before it, as a reset's number may be anything;
+    nor do SYNs with another number.
     """
     if not len(numbers):
         return np.zeros(0, np.int64)

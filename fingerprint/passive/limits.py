@@ -255,7 +255,7 @@ class _Flow:
         self.sacked = (rows.bits[order] & SACKED) != 0
         self.segment = segment[of]
         ack, size = found.ack[order], len(of)
-        counts = (self.flags & RST) == 0
+        counts = ((self.flags & RST) == 0) & (((self.flags & SYN) == 0) | (self.seq == 0))
         self.end = self.seq + self.length + ((self.flags & (SYN | FIN)) != 0)
         told = counts & (ack > NEVER)
         window = rows.window[order].astype(np.int64) << np.where((self.flags & SYN) != 0, 0, np.maximum(scale, 0)[of])
