@@ -7,7 +7,7 @@ Method     Rows are taken in the order of their times, not of their records: que
            Rows of one pair of ends belong together until a SYN with another initial number opens the next connection.
            The client sent the SYN, else got the SYN-ACK, else is the end with the higher port. Sequence numbers
            are unwrapped along each side (a stream may be longer than 4 GB) and counted from the initial number; where
-           the SYN is missing, from the first segment seen.
+           the SYN is missing, from the first segment seen. Of SYN-ACKs with several, that counts which is acknowledged.
 Differs    from tshark in nothing that it counts by `tcp.stream`, but that numbers are unwrapped.
 Source     RFC 9293 3.4; RFC 7323 5.2 (numbers are compared by their distance)
 """
@@ -207,8 +207,14 @@ def _origin(found: Connections, number: int) -> _Origin:
     reset = (rows.flags[first] & (RST | ACK)) == RST | ACK
     initial[np.flatnonzero(known)[reset]] = rows.seq[first[reset]]
     syns = np.flatnonzero((rows.flags[way.rows] & SYN) != 0)[::-1]
-    initial[way.of[syns]] = rows.seq[way.rows[syns]]
-    found.opened[way.of[syns], number] = True
+    of, numbers = way.of[syns], rows.seq[way.rows[syns]]
+    initial[of] = numbers
+    if (unlike := np.isin(of, of[numbers != initial[of]])).any():
+        # A full backlog, or SYN cookies: a later SYN-ACK has another number. That which the other side confirms counts.
+        told = np.flatnonzero((found.server != bool(number)) & ((rows.flags & (ACK | RST)) == ACK))
+        unlike &= np.isin((of << 32) + numbers, (found.of[told] << 32) + (rows.ack[told] - np.uint32(1)))
+        initial[of[unlike]] = numbers[unlike]
+    found.opened[of, number] = True
     return _Origin(way, initial, known)
 
 
@@ -217,8 +223,10 @@ def _number(found: Connections, number: int, origins: list[_Origin], unwrapped: 
     rows, way = found.rows, origins[number].way
     if not len(way.rows):
         return
-    resets = (rows.flags[way.rows] & RST) != 0
-    found.seq[way.rows] = unwrapped(rows.seq[way.rows], way.of, origins[number].initial, resets)
+    aside = (rows.flags[way.rows] & RST) != 0
+    syns = np.flatnonzero((rows.flags[way.rows] & SYN) != 0)
+    aside[syns] |= rows.seq[way.rows[syns]] != origins[number].initial[way.of[syns]]
+    found.seq[way.rows] = unwrapped(rows.seq[way.rows], way.of, origins[number].initial, aside)
     other = origins[1 - number]
     acks = np.flatnonzero((rows.flags[way.rows] & ACK) != 0)
     index, of = way.rows[acks], way.of[acks]
@@ -229,13 +237,14 @@ def _number(found: Connections, number: int, origins: list[_Origin], unwrapped: 
         first, _ = edges(of, found.total)
         lone = np.flatnonzero(~other.known & (np.bincount(of, minlength=found.total) > 0))
         initial[lone] = rows.ack[index[first[lone]]] - np.uint32(1)
-    found.ack[index] = unwrapped(rows.ack[index], of, initial, resets[acks])
+    found.ack[index] = unwrapped(rows.ack[index], of, initial, aside[acks])
 
 
 def unwrapped(numbers: Column, of: Column, initial: Column, resets: Column) -> Column:
     """Return 32-bit numbers as distances from an initial one, by connection: each step is the shorter way round.
 
-    `resets` do not count: the row after one is counted from the row before it, as a reset's number may be anything.
+    `resets` do not count: the row after one is counted from the row before it, as a reset's number may be anything;
+    nor do SYNs with another number.
     """
     if not len(numbers):
         return np.zeros(0, np.int64)

@@ -263,7 +263,7 @@ class _Flow:
         self.sacked = (rows.bits[order] & SACKED) != 0
         self.segment = segment[of]
         ack, size = found.ack[order], len(of)
-        counts = (self.flags & RST) == 0
+        counts = ((self.flags & RST) == 0) & (((self.flags & SYN) == 0) | (self.seq == 0))
         self.end = self.seq + self.length + ((self.flags & (SYN | FIN)) != 0)
         told = counts & (ack > NEVER)
         window = rows.window[order].astype(np.int64) << np.where((self.flags & SYN) != 0, 0, np.maximum(scale, 0)[of])
@@ -366,8 +366,9 @@ class _Flow:
         full = self.room < self.segment
         again = ~rest & (self.cause[then] >= 0) & ((self.room > 0) | (self.length[then] > 1))
         repairing = self.acked < self.recover
-        for some, cause in ((again, self.cause[then]), (repairing, self.cause[self.repeated])):
-            limit = OF_CAUSE[cause]
+        closing = (self.flight <= 1) & (self.other_flight <= 1)
+        for some, row in ((again, then), (repairing, self.repeated)):
+            limit = np.where(closing & (self.length[row] == 0), END, OF_CAUSE[self.cause[row]])
             code = np.where(some, np.where(full & (limit == PROBE), WINDOW, limit), code)
         code[(np.minimum(*self.sides) == 0)[of]] = UNKNOWN
         return code

@@ -44,7 +44,8 @@ OVERTAKEN_RTTS, OVERTAKEN_NS = 0.75, 3_000_000
 
 
 class Sent(NamedTuple):
-    """The segments of one side, in order; without resets, whose numbers prove nothing.
+    """The segments of one side, in order; without resets and SYNs of another number, which prove
+    nothing.
 
     row, of    places in `Connections.rows`, connections
     start, end sequence numbers; `top` the highest end before this row (NEVER for the first)
@@ -67,7 +68,7 @@ def sent_by(found: Connections, way: Direction) -> Sent:
     rows = found.rows
     flags = rows.flags[way.rows]
     span = rows.length[way.rows] + ((flags & SYN) != 0) + ((flags & FIN) != 0)
-    takes = np.flatnonzero((flags & RST) == 0)
+    takes = np.flatnonzero(((flags & RST) == 0) & (((flags & SYN) == 0) | (found.seq[way.rows] == 0)))
     row, of, flags = way.rows[takes], way.of[takes], flags[takes]
     start = found.seq[row]
     end = start + span[takes]

@@ -17,6 +17,7 @@ from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES
 from configtron.fingerprint.passive.later_flights import IDLE_NS, LaterFlight, later_flights
 from configtron.fingerprint.passive.limits import LIMITS, PARTS, share_time
 from configtron.fingerprint.passive.retransmissions import (
+    CAUSES,
     KINDS,
     Retransmissions,
     Sent,
@@ -352,7 +353,8 @@ def _stream(found: Connections, sent: Sent, number: int, side: str, columns: dic
     pause[later] = rows.at[sent.row[later]] - rows.at[sent.row[later] - 1]
     columns[f"{side}_idle_restarts"] = _counted(sent.of, fresh & data & (pause >= IDLE_NS) & ~sent.old, count)
     again = retransmissions(found, number, sent, np.maximum(columns["rtt"], 0), columns["sack"] == 1)
-    new = (rows.bits[again.row] & COUNTED) == 0
+    # A closing sent again is no data lost.
+    new = ((rows.bits[again.row] & COUNTED) == 0) & ((rows.length[again.row] > 0) | (again.kind >= len(CAUSES)))
     for place, kind in enumerate(KINDS):
         columns[f"{side}_{kind}"] = _counted(again.of, new & (again.kind == place), count)
     return again

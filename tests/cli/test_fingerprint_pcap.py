@@ -274,7 +274,8 @@ def test_exit_codes_and_errors(file: str, tmp_path: Path, capsys: Spoken, monkey
         ([], "Missing argument"), ([file, "--format", "xml"], "'xml'"), ([file, "--where", "loss"], "value: loss>1"),
         ([file, "--where", "loss>x"], "could not convert"), ([file, "--where", "server~("], "a regular expression"),
         ([file, "--sort", "lost"], "no column 'lost'"), ([file, "--connection", "2:1"], "of several files 2:17"),
-        ([file, "--filter", "prt 80", "-f", "csv", "-o", str(other)], "as for tcpdump"), ([file, "-o", file], "being read"),
+        ([file, "--filter", "prt 80", "-f", "csv", "-o", str(other)], "as for tcpdump"),
+        ([file, "-o", file], "being read"),
     ):  # fmt: skip
         pcap(*words, code=USAGE)
         err = capsys.readouterr().err

@@ -53,7 +53,7 @@ def read(conversation: Conversation, folder: Path) -> ConnectionReport:
      "client", "C", 2.99, "client thought 3.0 s"),
     ((*ANSWER, flight(3.2, 10, 1), acked(11, 3.2)), "sender", "C", 3.0,
      "sender's application or buffer 94 %"),
-    ((*ANSWER, lambda c: c.end(5.2, 10)), "end", "C", 4.9, "open 4.9 s after the last data"),
+    ((*ANSWER, lambda c: c.end(0.6, 10), lambda c: c.end(5.2, 10)), "end", "C", 4.9, "open 4.9 s after the last data"),
     ((says(1, 0.2, ACK, 1, 101), says(0, 4.0, ACK | FIN, 101, 1)), "server", "C", 3.8,
      "server did not answer for 3.8 s"),
     # the window closes, and opens after three seconds

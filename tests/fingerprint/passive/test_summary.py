@@ -43,9 +43,11 @@ DUPLICATES = [acked(11, AT + 0.001 + n / 10_000, sack=(1 + 12 * FULL, 1 + (13 + 
           lambda c: c.delay(AT + 0.3)), {"hole": 1, "reordered": 1}),
     # what was acknowledged needs no repeat
     (talk(*OPENED, flight(AT, 10, 4), acked(14, AT + 0.01), flight(AT + 0.4, 10, 1)), {"unneeded": 1}),
-    # keep-alives and window probes are no repeats, nor are closings data, but for a FIN sent again
+    # keep-alives and window probes are no repeats, nor are closings data, nor is a FIN sent again
     (talk(*OPENED, *(says(1, AT + s, ACK, 10 * FULL, 101, n) for s, n in ((5, 1), (10, 0)))), {"keep_alives": 1}),
-    (talk(*OPENED, lambda c: c.end(AT, 10), says(1, AT + 0.4, ACK | FIN, 1 + 10 * FULL, 101)), {"unneeded": 1}),
+    (talk(*OPENED, lambda c: c.end(AT, 10), says(1, AT + 0.4, ACK | FIN, 1 + 10 * FULL, 101)), {}),
+    # of two SYN-ACKs the acknowledged one counts
+    (talk(*(says(1, 0.05 - n / 1e11, SYN | ACK, n, 1) for n in (1_500_000_000, -1_000_000_000)), *OPENED), {}),
     (talk(flight(AT, 0, 5), window=3 * FULL), {"out_of_window": 2}),
 ])  # fmt: skip
 def test_causes_of_repeats(conversation: Conversation, found: dict[str, int], tmp_path: Path) -> None:
