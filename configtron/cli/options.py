@@ -58,7 +58,7 @@ page_options = with_options(
         "--format",
         "form",
         type=click.Choice((*FORMATS, "html")),
-        help="Form of the answer.  [default: html if the output file is *.html, else table]",
+        help="Form of the answer.  [default: by the output file's ending: html, csv or jsonl; else table]",
     ),  # fmt: skip
     output_option,
 )
@@ -72,7 +72,8 @@ seed_option = click.option("--seed", type=click.IntRange(0), default=1, show_def
 
 def form_of(form: str | None, output_file: str) -> str:
     """Return the form of an answer, by -f or else by the name of its file."""
-    return form or ("html" if output_file.lower().endswith(".html") else "table")
+    ending = Path(output_file).suffix.lower()[1:]
+    return form or (ending if ending in ("html", "csv", "jsonl") else "table")
 
 
 def places_option(text: str, name: str = "places") -> Decorator:

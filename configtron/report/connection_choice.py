@@ -2,8 +2,9 @@
 """Which connections are shown, and in which order: conditions on columns, a column to sort by, one connection alone.
 
 Method     Conditions and orders read a column's CSV cells. `ADDED` are columns beside those of the CSV.
-           Trouble is time lost, in repeats. A repeat counts one, for a round trip. A timeout or a closed window counts
-           ten, since each lasts 0.2 s or more. Resets together count one, if data was sent. Both sides count.
+           Trouble is time lost, in repeats. A repeat counts one, for a round trip. A timeout, a repeated SYN and a closed
+           window count ten, since each lasts 0.2 s or more; so does a SYN that was refused or never answered. Resets
+           together count one, if data was sent. Both sides count.
 Reads as   An empty cell meets no condition, since an unknown value is neither more nor less. A lower bound (`>= 10`)
            meets only a condition that every larger value meets too.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, NamedTuple, Self
 
@@ -24,11 +26,13 @@ from configtron.fingerprint.passive.summary import SIDES
 from configtron.model.errors import BadInput
 from configtron.report.connection_rows import cells_of, columns
 
-# What a timeout or a closed window costs, in repeats of a round trip each.
+# What a timeout, a closed window or a connection that never opened costs, in repeats that cost a round trip.
 SLOW = 10
 REPEATS = ("rto", "tlp", "fast", "unneeded", "other")
 # Columns beside those of the CSV: both ends with their ports; the worse side's loss in percent; bytes of both sides.
 ADDED = ("client", "server", "loss", "bytes", "trouble")
+# The table's headings of columns that have another name.
+HEADINGS = {"s": "duration", "end": "ended"}
 COMPARED: dict[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 SIGNS = {**COMPARED, "=": eq, "!=": ne}
 CONDITION = re.compile(r"\s*(\w+)\s*(!~|~|<=|>=|!=|=|<|>)\s*(.*?)\s*", re.S)
@@ -50,12 +54,13 @@ class ColumnCondition(NamedTuple):
         if found is None:
             raise BadInput(f"--where {text}: write a column, one of = != < <= > >= ~ !~, and a value: loss>1")
         made = cls(*found.groups())
-        check_column("--where", made.column)
         try:
-            float(made.value) if made.sign in COMPARED else re.compile(made.value)
-        except (ValueError, re.error) as error:
-            raise BadInput(f"--where {text}: {error}; ~ takes a regular expression, < and > a number") from error
-        return made
+            re.compile(made.value if "~" in made.sign else "")
+        except re.error as error:
+            raise BadInput(f"--where {text}: {error}; ~ takes a regular expression") from error
+        if made.sign in COMPARED and _number(made.value) is None:
+            raise BadInput(f"--where {text}: {made.value} is not a number: write it without a unit, as 500000")
+        return made._replace(column=column_named("--where", made.column))
 
     def holds(self, cell: str) -> bool:
         """Return whether a CSV cell meets the condition."""
@@ -86,8 +91,7 @@ class ConnectionChoice(NamedTuple):
     @classmethod
     def read(cls, where: Sequence[str], sort: str, connection: str, files: int, *, every: bool) -> Self:
         """Read the options; `files`: number of files. Errors: `BadInput`."""
-        if sort:
-            check_column("--sort", sort)
+        sort = sort and column_named("--sort", sort)
         number = connection_number(connection, files) if connection else None
         return cls(tuple(map(ColumnCondition.of, where)), sort, number, every)
 
@@ -95,6 +99,13 @@ class ConnectionChoice(NamedTuple):
     def narrows(self) -> bool:
         """Return whether some connections are left out."""
         return bool(self.where) or self.connection is not None
+
+    def unmet(self, connection: str) -> str:
+        """Return why there is none; connection: its number as typed."""
+        met = " ".join(f"--where {''.join(one)}" for one in self.where)
+        if connection:
+            return f"frame {connection} is not the first of a connection{met and f' that meets {met}'}"
+        return f"no connection meets {met}: times are in seconds; server has the port, as in server~^10\\.77\\.0\\.3:"
 
     def of(
         self, batches: Iterable[ConnectionReports], files: Sequence[str], counts: Counter[str]
@@ -131,11 +142,14 @@ def connection_number(text: str, files: int) -> int:
     return (int(file or 1) - 1) << FILE_SHIFT | int(frame)
 
 
-def check_column(option: str, name: str) -> None:
-    """Check that there is such a column. Errors: `BadInput`."""
-    if name not in (*ADDED, *columns()):
-        added = ", ".join(ADDED)
-        raise BadInput(f"{option}: no column {name!r}; there are those of -f csv (docs/fingerprint.md), and {added}")
+def column_named(option: str, name: str) -> str:
+    """Return the column of that name or heading. Errors: `BadInput`."""
+    name, known = HEADINGS.get(name, name), (*ADDED, *columns())
+    if name not in known:
+        near = "".join(f": {one}?" for one in get_close_matches(name, known, 1))
+        others = f"; there are those of -f csv (docs/fingerprint.md), and {', '.join(ADDED)}"
+        raise BadInput(f"{option}: no column {name!r}{near or others}")
+    return name
 
 
 def column_of(reports: ConnectionReports, files: Sequence[str], name: str) -> Sequence[str]:
@@ -154,8 +168,10 @@ def column_of(reports: ConnectionReports, files: Sequence[str], name: str) -> Se
 
 def trouble(reports: ConnectionReports) -> Column:
     """Return the time that repeats, closed windows and resets of both sides cost, in repeats of a round trip each."""
-    slow: Column = (SLOW - 1) * summed(reports, "rto") + SLOW * summed(reports, "zero_windows")
-    return slow + summed(reports, *REPEATS) + (summed(reports, "resets") > 0) * (volume(reports) > 0)
+    syns, spoke = reports.columns["syns"], volume(reports) > 0
+    unopened = (syns > 0) & (reports.columns["synacks"] <= 0) & ~spoke
+    waits: Column = summed(reports, "rto", "zero_windows") + np.maximum(syns - 1, 0) + unopened
+    return SLOW * waits + summed(reports, *REPEATS[1:]) + (summed(reports, "resets") > 0) * spoke
 
 
 def volume(reports: ConnectionReports) -> Column:

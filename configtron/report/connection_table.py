@@ -31,21 +31,22 @@ from configtron.report.rendering import MOST_ROWS
 from configtron.report.slow_because import slow_because
 from configtron.report.tables import cell, shown
 
-TABLE = ("frame", "client", "server", "s", "rtt ms", "up", "sent again", "down", "sent again", "shut", "icw",
+TABLE = ("frame", "client", "server", "s", "rtt ms", "up", "up again", "down", "down again", "shut", "icw",
          "end", "tls", "http", "slow because")  # fmt: skip
 # The columns that `slow_because` reads.
-SAID = ("server_bytes", "syns", "client_zero_windows", "server_zero_windows", "frag_needed", "frag_needed_mtu")
+SAID = ("client_bytes", "server_bytes", "syns", "synacks", "server_resets", "client_zero_windows",
+        "server_zero_windows", "frag_needed", "frag_needed_mtu")  # fmt: skip
 # The column that a second line begins with.
 SECOND = "up"
 RIGHT = frozenset(("frame", "s", "rtt ms", "up", "down"))
 CAPTION = (
-    "up: what the client sent, down: the server; sent again: after a timeout/as a tail probe/fast/otherwise, and the "
-    "share lost; shut: windows that client/server closed; behind icw its grade; slow because: what most of the time "
-    "was spent on; --connection FRAME shows one in whole"
+    "up: what the client sent, down: the server; again: sent again after a timeout/as a tail probe/fast/otherwise, and "
+    "the share lost; shut: windows that client/server closed; behind icw its grade; slow because: what most of the "
+    "time was spent on; --connection FRAME shows one in whole"
 )
 # Sums of the last line, and the columns of both sides that each adds up.
-SUMS = {"bytes": ("bytes",), "data": ("data",), "again": ("rto", "fast", "other"), "timeouts": ("rto",),
-        "zero windows": ("zero_windows",), "resets": ("resets",)}  # fmt: skip
+SUMS = {"bytes": ("bytes",), "data": ("data",), "again": ("rto", "fast", "other"), "timeout": ("rto",),
+        "zero window": ("zero_windows",), "reset": ("resets",)}  # fmt: skip
 
 
 def write_table(
@@ -155,5 +156,5 @@ def _summary(sums: Counter[str], printed: int) -> str:
     count = sums["connections"]
     rest = f" ({printed} shown; --all shows every one)" if printed < count else ""
     lost = f"; {100 * sums['again'] / sums['data']:.2g} % sent again" if sums["data"] else ""
-    troubles = "".join(f"; {sums[name]} {name}" for name in ("timeouts", "zero windows", "resets"))
-    return f"{count} connections{rest}; {size(sums['bytes'])}{lost}{troubles}"
+    troubles = "".join(f"; {sums[name]} {name}{'s' * (sums[name] != 1)}" for name in list(SUMS)[3:])
+    return f"{count} connection{'s' * (count != 1)}{rest}; {size(sums['bytes'])}{lost}{troubles}"

@@ -23,7 +23,10 @@ SLOW_SHARE = 0.5
 
 def slow_because(numbers: Mapping[str, float | None], known: Sequence[Limit] | None = None) -> str:
     """Return it by a connection's numbers (`ConnectionReport.numbers`), and its limits, if they are known; "" where no
-    time passed."""
+    time passed; of one that never opened, why."""
+    syns = int(numbers["syns"] or 0)
+    if syns and not any(numbers[name] for name in ("synacks", "client_bytes", "server_bytes")):
+        return "refused" if numbers["server_resets"] else f"no SYN-ACK to {syns} SYN{'s' * (syns > 1)}"
     shares = limits(numbers) if known is None else known
     if not shares:
         return ""
@@ -42,7 +45,7 @@ def slow_because(numbers: Mapping[str, float | None], known: Sequence[Limit] | N
         words[0] = words[0].replace("thought", "did not answer for")
     elif first.limit == "server" and first.times == 1 and first.ns >= SLOW_SHARE * whole:
         words[0] = f"slow first byte: {words[0]}"
-    if (syns := int(numbers["syns"] or 0)) > 1:
+    if syns > 1:
         words.append(f"SYN sent {syns} x")
     closed = [
         f"{side}'s {count} x" for side in ("client", "server") if (count := int(numbers[f"{side}_zero_windows"] or 0))

@@ -44,7 +44,7 @@ def pcap(*words: object, code: int = DONE) -> None:
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> str:
-    """A download with a tail probe, an upload with two and a window that closes, a scan of 50 ports, 45 refused."""
+    """A download with a tail probe, an upload with two and a closed window, 50 ports, 45 refused, the last twice."""
     down = made.talk(made.flight(0.3, 0, 4), made.acked(3, 0.4), made.flight(2.0, 3, 1))
     up = made.Conversation(port=40001, start_s=1010.0, asked=False)
     for n in (0, 1, 2, 3):
@@ -59,6 +59,7 @@ def mixed(tmp_path: Path) -> str:
         one.send(0, 0.0, SYN, 0, 0)
         if n < 45:
             one.send(1, 0.1, RST | ACK, 0, 1)
+    scan[-1].send(0, 1.0, SYN, 0, 0)
     return str(made.written([frame for one in (down, up, *scan) for frame in one.frames], tmp_path))
 
 
@@ -68,9 +69,9 @@ def test_a_table_has_both_directions_worst_first_and_a_line_of_sums(file: str, m
     for part in ("192.0.2.1:40000", "[2001:db8::2]:80", "http/1.1", "40.0"):
         assert part in out
     assert err == "29 frames, 29 tcp, 2 connections\n"
-    pcap(mixed)
+    pcap(mixed, "--where", "bytes>0")
     head, *rows = capsys.readouterr().out.splitlines()
-    assert head.split()[6:] == "up sent again down sent again shut icw end slow because".split()
+    assert head.split()[6:] == "up up again down down again shut icw end slow because".split()
     assert (
         rows[0].split()[3:]
         == (
@@ -82,20 +83,26 @@ def test_a_table_has_both_directions_worst_first_and_a_line_of_sums(file: str, m
         rows[1].split()[3:]
         == ("2.000 100.0 100 B 3.95 kB 0/1/0/0 0.0 % >= 4 L open tail loss probes 1.7 s, 1 x from frame 9").split()
     )
+    pcap(mixed)
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert [row.split("  ")[-1] for row in rows[1:3]] == ["no SYN-ACK to 2 SYNs", "refused"]
     assert len(rows) == 40 + 5 and rows[40] == (
-        "52 connections (40 shown; --all shows every one); 8 kB; 17 % sent again; 2 timeouts; 1 zero windows; 45 resets"
+        "52 connections (40 shown; --all shows every one); 8 kB; 17 % sent again; 2 timeouts; 1 zero window; 45 resets"
     )
     pcap(mixed, "--all")
     assert len(capsys.readouterr().out.splitlines()) == 1 + 52 + 5
 
 
 @pytest.mark.parametrize(("typed", "ports"), [
-    ("--where trouble>0", [40000, 40001]), ("--where trouble=30", [40001]), ("--where trouble=1", [40000]),
+    ("--where trouble>0 --where bytes>0", [40000, 40001]),
+    ("--where trouble=10 --where client_port<50002", [50000, 50001]), ("--where trouble=20", [50049]),
+    ("--where trouble=30", [40001]), ("--where trouble=1", [40000]),
     ("--where loss>25", [40001]), ("--where loss<=25", [40000]),
     (r"--where client~:4000\d$ --where client_bytes>=1000", [40001]), ("--where rtt>0.05", [40000, 40001]),
     ("--where ended!=reset --where server=198.51.100.2:80 --where client_port<50046", [40000, 40001, 50045]),
     ("--where icw>=4", [40000]), ("--where icw>4", []), ("--where icw<9", []), ("--where icw!=3", [40000]),
     ("--where icw!~5", [40000]), ("--where tls=x", []), ("--where icw_grade=L", [40000]),
+    ("--where end=open --where s>3", [40001]),
     ("--sort loss --where bytes>0", [40001, 40000]), ("--sort icw_reason --where bytes>0", [40001, 40000]),
     ("--filter tcp[0:2]==40001||tcp[2:2]==40001", [40001]), ("--filter len<0", []),
     ("--connection 1", [40000]), ("--connection 3", []),
@@ -170,8 +177,8 @@ def test_json_lines(file: str, capsys: Spoken) -> None:
 
 
 def test_csv_and_output_file(file: str, tmp_path: Path, capsys: Spoken) -> None:
-    pcap(file, file, "-f", "csv", "-o", tmp_path / "o")
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "o").read_text())))
+    pcap(file, file, "-o", tmp_path / "o.CSV")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "o.CSV").read_text())))
     # Each segment twice, the SYN-ACK too: the flight is a bound of the initial window.
     assert len(rows) == 2, "the same file twice is each segment twice"
     assert rows[0]["server_address"] == "198.51.100.2" and rows[0]["icw_grade"] == "L"
@@ -269,11 +276,17 @@ def test_exit_codes_and_errors(file: str, tmp_path: Path, capsys: Spoken, monkey
     none.write_bytes(write.pcap([]))
     pcap(none, code=NOTHING)
     assert capsys.readouterr() == ("", "0 frames, 0 tcp, 0 connections\n")
+    for words, why in (
+        (["--where", "rtt>40"], "no connection meets --where rtt>40: times are in seconds"),
+        (["--connection", "2"], "frame 2 is not the first of a connection"),
+    ):
+        pcap(file, *words, code=NOTHING)
+        assert why in capsys.readouterr().err
     for words, complaint in (
         ([str(other)], "neither pcap 2.4 nor pcapng 1"), ([str(tmp_path / "absent")], "does not exist"),
         ([], "Missing argument"), ([file, "--format", "xml"], "'xml'"), ([file, "--where", "loss"], "value: loss>1"),
-        ([file, "--where", "loss>x"], "could not convert"), ([file, "--where", "server~("], "a regular expression"),
-        ([file, "--sort", "lost"], "no column 'lost'"), ([file, "--connection", "2:1"], "of several files 2:17"),
+        ([file, "--where", "loss>x"], "x is not a number"), ([file, "--where", "server~("], "a regular expression"),
+        ([file, "--sort", "los"], "no column 'los': loss?"), ([file, "--connection", "2:1"], "of several files 2:17"),
         ([file, "--filter", "prt 80", "-f", "csv", "-o", str(other)], "as for tcpdump"),
         ([file, "-o", file], "being read"),
     ):  # fmt: skip

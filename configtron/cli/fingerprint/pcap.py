@@ -83,5 +83,7 @@ def pcap(
     say(counted(reading.counts))
     say(*(f"configtron: {text}" for text in reading.warnings()))
     if not reading.counts["chosen" if choice.narrows else "connections"]:
+        if reading.counts["connections"]:
+            say(f"configtron: {choice.unmet(connection)}")
         return NOTHING
     return DONE if reading.is_whole else PARTIAL

@@ -36,7 +36,7 @@ MOST_LISTED, WORST, LARGEST = 1000, 30, 10
 # Pictures that are open at first; round trips of an opening that has a picture of its own.
 OPEN, EARLY = 3, 12
 HEADS = (*TABLE, "name")
-KINDS = ["num" if head in RIGHT.union(("sent again", "shut", "icw")) else None for head in HEADS]
+KINDS = ["num" if head in RIGHT.union(("up again", "down again", "shut", "icw")) else None for head in HEADS]
 # Limits by colour: alike ones share one, and their words stand beside.
 FAMILIES = {"path": ("handshake", "round-trip"), "server": ("server", "sender"), "client": ("client", "receive-window"),
             "congestion": ("congestion",), "loss": ("timeout", "tail-probe", "fast-retransmit", "loss", "path-mtu"),
