@@ -2,9 +2,9 @@
 """Which connections are shown, and in which order: conditions on columns, a column to sort by, one connection alone.
 
 Method     Conditions and orders read a column's CSV cells. `ADDED` are columns beside those of the CSV.
-           Trouble is time lost, in repeats. A repeat counts one, for a round trip. A timeout, a repeated SYN and a closed
-           window count ten, since each lasts 0.2 s or more; so does a SYN that was refused or never answered. Resets
-           together count one, if data was sent. Both sides count.
+           Trouble is time lost, in repeats. A repeat counts one, for a round trip. A timeout, a repeated SYN and a
+           closed window count ten, since each lasts 0.2 s or more; so does a SYN that was refused or never answered.
+           Resets together count one, if data was sent. Both sides count.
 Reads as   An empty cell meets no condition, since an unknown value is neither more nor less. A lower bound (`>= 10`)
            meets only a condition that every larger value meets too.
 """

@@ -52,5 +52,7 @@ def slow_because(numbers: Mapping[str, float | None], known: Sequence[Limit] | N
     ]
     words += [f"zero window: {', '.join(closed)}"] if closed else []
     if told := int(numbers["frag_needed"] or 0):
-        words.append(f"ICMP fragmentation needed {told} x, MTU {int(numbers['frag_needed_mtu'] or 0)}")
+        # 0: the router did not state it (RFC 1191)
+        mtu = int(numbers["frag_needed_mtu"] or 0)
+        words.append(f"ICMP fragmentation needed {told} x, MTU {mtu}".removesuffix(", MTU 0"))
     return "; ".join(words)

@@ -77,8 +77,8 @@ LEAST_FULL, STUCK_MOST = 512, 2
 # A congestion window grows before this many windows are delivered.
 LEVEL_FLIGHTS = 4
 # A larger gap in the IPv4 identification is no loss. Before an answer, a gap of up to `ASKED_LOST` packets does not
-# explain the delay.
-LOST_MOST, ASKED_LOST = 1000, 2
+# explain the delay. Frames of more payload than `PLAIN_MOST` (Ethernet's 1500 bytes less headers) may be merged.
+LOST_MOST, ASKED_LOST, PLAIN_MOST = 1000, 2, 1460
 
 
 class Limit(NamedTuple):
@@ -178,12 +178,16 @@ def share_time(
     scale = np.where(main, scales[0], scales[1])
     segment, offered = _segment_size(main, columns)
     flow = _Flow(found, order, of, at, by_main, cause, alive, scale, segment, count)
+    # how many packets a merged frame was is not known without the MSS
+    flow.lost[((np.maximum(columns["client_mss"], columns["server_mss"]) <= 0) & (segment > PLAIN_MOST))[of]] = 0
     code = flow.codes(
         main, np.where(np.minimum(*trips) > 0, trips[0] + trips[1], 0), columns["sack"] == 1, offered * 31 // 32
     )
     if (stuck := flow.stuck(columns["frag_needed"] > 0)).any():
         code[stuck] = MTU
     opening, opened = flow.opening(main)
+    # a request that the capture begins with travels to the sender
+    code[found.begin[~by_main[found.begin]]] = TRIP
     code[opening] = HANDSHAKE
     counted = (rows.bits[order] & COUNTED) != 0
     shared = np.maximum(highest(of[counted], rows.at[order][counted], count, 0), rows.at[found.begin])
@@ -361,7 +365,8 @@ class _Flow:
         # a client that asked and has not closed still waits for the answer
         spoke = np.maximum(self.spoke, 0)
         waits = (self.spoke >= 0) & (self.by_main[spoke] != main[of]) & ~self.closed
-        code[rest] = np.where(idle, np.where(waits, SERVER, END), np.where(final, TRIP, UNKNOWN))[rest]
+        answer = np.where(self.room > 0, SERVER, WINDOW)
+        code[rest] = np.where(idle, np.where(waits, answer, END), np.where(final, TRIP, UNKNOWN))[rest]
         # a tail loss probe shows no loss while the window is full
         full = self.room < self.segment
         again = ~rest & (self.cause[then] >= 0) & ((self.room > 0) | (self.length[then] > 1))
@@ -375,8 +380,10 @@ class _Flow:
 
     def opening(self, main: Column) -> tuple[Column, Column]:
         """Return whether each row stands in the handshake, and whether it is the client's segment that ends it."""
-        client = (self.by_main != main[self.of]) & ((self.flags & SYN) == 0)
-        opened: Column = self.found.opened[:, 0] | self.found.opened[:, 1]
+        theirs = self.by_main != main[self.of]
+        client = theirs & ((self.flags & SYN) == 0)
+        # without any segment of the client nothing tells when the handshake ended
+        opened: Column = self.found.opened.any(axis=1) & (np.bincount(self.of[theirs], minlength=len(main)) > 0)
         early = (_last(client, self.of) < 0) & opened[self.of]
         return early, early & client
 
