@@ -60,21 +60,22 @@ def pcap(
         files, whole=form == "html", expression=expression, keylog=keylog, lacks=missing,
         progress=event_lines(closing=False) if sys.stderr.isatty() else unheard,
     )  # fmt: skip
+    names = [name.encode(errors="backslashreplace").decode() for name in files]  # a file's name may be no text
     wanted = reading.batches(None if servers or connection else knobs_in(form))
-    found = choice.of(wanted, reading.files, reading.counts)
+    found = choice.of(wanted, names, reading.counts)
     text = ""
     if form == "html":
         from configtron.report.page.capture import page
 
         # Before the file is opened: an error must not leave half a page.
-        text = page(list(found), reading.files, reading.counts, reading.warnings(), choice)
+        text = page(list(found), names, reading.counts, reading.warnings(), choice)
     with opened(output_file) as out:
         if form == "html":
             out.write(text)
         elif servers:
             write_servers(found, form, out, color=settings().color)
         else:
-            write_connections(found, reading.files, form, out, choice, color=settings().color)
+            write_connections(found, names, form, out, choice, color=settings().color)
     say(counted(reading.counts))
     say(*(f"configtron: {text}" for text in reading.warnings()))
     if not reading.counts["chosen" if choice.narrows else "connections"]:

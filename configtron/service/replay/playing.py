@@ -6,6 +6,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, wait
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import NamedTuple
@@ -180,24 +181,19 @@ def play_all(
             yield play(task, keep=keep)
             counted(counter.value)
         return
-    with multiprocessing.Pool(processes, _begin, (counter, lacks)) as pool:
-        players = _children()
-        coming = pool.imap(_play_one, [(task, keep) for task in tasks])
-        for _ in tasks:
-            while True:
-                try:
-                    done = coming.next(WAKE_EVERY_S)
-                    break
-                except multiprocessing.TimeoutError:
-                    # The pool puts another process in a dead one's place, but what that one had taken never comes.
-                    if not players <= _children():
-                        raise ConfigtronError(KILLED) from None
-                    counted(counter.value)
+    pool = ProcessPoolExecutor(processes, initializer=_begin, initargs=(counter, lacks))
+    try:
+        coming = [pool.submit(_play_one, (task, keep)) for task in tasks][::-1]
+        while coming:
+            while not wait(coming[-1:], WAKE_EVERY_S).done:
+                counted(counter.value)
+            done = coming.pop().result()
             if isinstance(done, ConfigtronError):
                 raise done
             yield done
             counted(counter.value)
-
-
-def _children() -> set[int | None]:
-    return {child.pid for child in multiprocessing.active_children()}
+    except BrokenExecutor:
+        raise ConfigtronError(KILLED) from None
+    finally:
+        # What has begun ends by itself: a process killed while it sends would leave a reader that waits for ever.
+        pool.shutdown(cancel_futures=True)
