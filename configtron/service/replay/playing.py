@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, wait
 from multiprocessing.sharedctypes import Synchronized
@@ -159,6 +161,14 @@ def _begin(counter: Synchronized[int], lacks: Lacks) -> None:
     global _counter, _lacks
     _counter, _lacks = counter, lacks
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """An executor's processes wait for work for ever if the process that started them is killed."""
+    if (parent := multiprocessing.parent_process()) is not None:
+        parent.join()
+        os._exit(0)
 
 
 def _play_one(job: tuple[Task, bool]) -> ReplayedTask | ConfigtronError:
@@ -181,6 +191,7 @@ def play_all(
             yield play(task, keep=keep)
             counted(counter.value)
         return
+    others = multiprocessing.active_children()
     pool = ProcessPoolExecutor(processes, initializer=_begin, initargs=(counter, lacks))
     try:
         coming = [pool.submit(_play_one, (task, keep)) for task in tasks][::-1]
@@ -194,6 +205,14 @@ def play_all(
             counted(counter.value)
     except BrokenExecutor:
         raise ConfigtronError(KILLED) from None
+    except ConfigtronError:
+        # What has begun ends by itself: a process killed while it sends could leave a reader that waits for ever.
+        raise
+    except BaseException:
+        # A signal, or the caller wants no more: a recording may take minutes.
+        for child in multiprocessing.active_children():
+            if child not in others:
+                child.kill()
+        raise
     finally:
-        # What has begun ends by itself: a process killed while it sends would leave a reader that waits for ever.
         pool.shutdown(cancel_futures=True)
