@@ -165,7 +165,7 @@ def _begin(counter: Synchronized[int], lacks: Lacks) -> None:
 
 
 def _end_with_parent() -> None:
-    """An executor's processes wait for work for ever if the process that started them is killed."""
+    # An executor's processes wait for work for ever if the process that started them is killed.
     if (parent := multiprocessing.parent_process()) is not None:
         parent.join()
         os._exit(0)
@@ -210,9 +210,8 @@ def play_all(
         raise
     except BaseException:
         # A signal, or the caller wants no more: a recording may take minutes.
-        for child in multiprocessing.active_children():
-            if child not in others:
-                child.kill()
+        for child in set(multiprocessing.active_children()).difference(others):
+            child.kill()
         raise
     finally:
         pool.shutdown(cancel_futures=True)
