@@ -184,8 +184,7 @@ def play_all(
     """Replay all, in that order; `counted` gets now and then how many probes have been replayed."""
     global _counter, _lacks
     counter: Synchronized[int] = multiprocessing.Value("q", 0)
-    processes = min(processes, len(tasks))
-    if processes <= 1:
+    if (processes := min(processes, len(tasks))) <= 1:
         _counter, _lacks = counter, lacks
         for task in tasks:
             yield play(task, keep=keep)
