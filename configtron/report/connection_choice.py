@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from math import isfinite
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, NamedTuple, Self
 
@@ -137,7 +138,8 @@ def connection_number(text: str, files: int) -> int:
     Errors: `BadInput`.
     """
     file, _, frame = text.rpartition(":")
-    if not (frame.isdecimal() and (file or "1").isdecimal() and 1 <= int(file or files == 1) <= files):
+    named = frame.isdecimal() and (file or "1").isdecimal() and 1 <= int(file or files == 1) <= files
+    if not named or int(frame) >> FILE_SHIFT:
         raise BadInput(f"--connection {text}: name it as the table's column frame does: 17, of several files 2:17")
     return (int(file or 1) - 1) << FILE_SHIFT | int(frame)
 
@@ -204,4 +206,4 @@ def _number(text: str) -> float | None:
 
 def _sort_key(cell: str) -> Key:
     found = _number(cell.removeprefix(BOUND))
-    return (0, -found, "") if found is not None else (1 if cell else 2, 0.0, cell)
+    return (0, -found, "") if found is not None and isfinite(found) else (1 if cell else 2, 0.0, cell)

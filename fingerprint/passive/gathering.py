@@ -51,7 +51,7 @@ HEADS_MOST = 1 << 25
 # A kept row in each of these parts of a stream, so that numbers are never unwrapped over more than 2 GB.
 SPINE_SHIFT = 29
 # Counts of frames in which there may be segments.
-NOT_READ = (UNREAD, "link-type-", "cut-header")
+NOT_READ = (UNREAD, "link-type-", "cut-header", "unknown-interface")
 NS = 1_000_000_000
 ALWAYS = np.iinfo(np.int64).max
 # After both sides' FIN, or a reset: late repeats. Else: the longest silence of a timer (120 s), or of a keep-alive

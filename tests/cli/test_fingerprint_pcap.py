@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import shutil
 import sys
@@ -17,6 +18,7 @@ from configtron.cli.outermost import run
 from configtron.cli.settings import hint
 from configtron.model.errors import DONE, NOTHING, PARTIAL, PRIVILEGE, USAGE
 from configtron.model.nouns import ACK, PSH, RST, SYN
+from configtron.report.connection_choice import _sort_key
 from configtron.service.capture import CaptureReading
 from configtron.service.progress import Event
 from tests.support import ROOT
@@ -120,6 +122,11 @@ def test_connections_are_chosen_and_sorted_in_every_form(
     assert all(str(port) in out for port in ports) and bool(out) == bool(ports)
     pcap(mixed, "--servers", "-f", "csv", *words, code=USAGE if "--sort" in typed else code)
     assert ("198.51.100.2" in capsys.readouterr().out) == (bool(ports) and "--sort" not in typed)
+
+
+def test_numbers_come_before_texts() -> None:
+    cells = ["nan", "b", "", "2", "inf", "a", "10"]
+    assert sorted(cells, key=_sort_key) == ["10", "2", "a", "b", "inf", "nan", ""]
 
 
 def test_a_filter_is_made_for_each_link_layer(tmp_path: Path, capsys: Spoken) -> None:
@@ -273,6 +280,12 @@ def test_exit_codes_and_errors(file: str, tmp_path: Path, capsys: Spoken, monkey
     pcap(none, file, code=PARTIAL)
     out, err = capsys.readouterr()
     assert "2:1 " in out and "2 frames were not read (cut-header), so" in err and "(without tcpdump's -s)" in err
+    none = tmp_path / os.fsdecode(b"no text \xff")
+    lost = (write.packet(frame, at, number=3) for at, (_, frame) in enumerate(write.conversation(4)))
+    none.write_bytes(write.pcapng(write.conversation(4)) + b"".join(lost))
+    pcap(none, "-f", "jsonl", code=PARTIAL)
+    out, err = capsys.readouterr()
+    assert r"no text \\udcff" in out and json.loads(out)["incomplete"] and "(unknown-interface), so" in err
     none.write_bytes(write.pcap([]))
     pcap(none, code=NOTHING)
     assert capsys.readouterr() == ("", "0 frames, 0 tcp, 0 connections\n")
@@ -289,6 +302,7 @@ def test_exit_codes_and_errors(file: str, tmp_path: Path, capsys: Spoken, monkey
         ([file, "--sort", "los"], "no column 'los': loss?"), ([file, "--connection", "2:1"], "of several files 2:17"),
         ([file, "--filter", "prt 80", "-f", "csv", "-o", str(other)], "as for tcpdump"),
         ([file, "-o", file], "being read"),
+        ([file, file, "--connection", str(1 << 40 | 1)], "of several files 2:17"),
     ):  # fmt: skip
         pcap(*words, code=USAGE)
         err = capsys.readouterr().err

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import multiprocessing
 import os
 import signal
 import struct
@@ -222,9 +221,8 @@ def test_many_processes_say_what_one_says(home: Path, capsys: pytest.CaptureFixt
 
 
 def test_no_more_processes_than_recordings(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = []
-    pool = multiprocessing.Pool
-    monkeypatch.setattr(multiprocessing, "Pool", lambda count, *rest: begun.append(count) or pool(count, *rest))
+    begun, pool = [], playing.ProcessPoolExecutor
+    monkeypatch.setattr(playing, pool.__name__, lambda count, **rest: begun.append(count) or pool(count, **rest))
     assert packets(FOLDER, FOLDER, "-j", 5000) == DONE
     assert begun == [2]
 

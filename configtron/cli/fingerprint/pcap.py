@@ -64,22 +64,23 @@ def pcap(
         files, whole=form == "html", expression=expression, keylog=keylog, lacks=missing,
         progress=event_lines(closing=False) if sys.stderr.isatty() else unheard,
     )  # fmt: skip
+    names = [name.encode(errors="backslashreplace").decode() for name in files]  # a file's name may be no text
     wanted = reading.batches(None if servers or connection else knobs_in(form))
-    batches = iter(choice.of(wanted, reading.files, reading.counts))
+    batches = iter(choice.of(wanted, names, reading.counts))
     # The output is opened behind the first of them, and behind the whole page: an error must not cost an older file.
     found = chain(list(islice(batches, 1)), batches)
     text = ""
     if form == "html":
         from configtron.report.page.capture import page
 
-        text = page(list(found), reading.files, reading.counts, reading.warnings(), choice)
+        text = page(list(found), names, reading.counts, reading.warnings(), choice)
     with opened(output_file) as out:
         if form == "html":
             out.write(text)
         elif servers:
             write_servers(found, form, out, color=settings().color)
         else:
-            write_connections(found, reading.files, form, out, choice, color=settings().color)
+            write_connections(found, names, form, out, choice, color=settings().color)
     say(counted(reading.counts))
     say(*(f"configtron: {text}" for text in reading.warnings()))
     if not reading.counts["chosen" if choice.narrows else "connections"]:

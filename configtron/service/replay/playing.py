@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, wait
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import NamedTuple
@@ -158,6 +161,14 @@ def _begin(counter: Synchronized[int], lacks: Lacks) -> None:
     global _counter, _lacks
     _counter, _lacks = counter, lacks
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    # An executor's processes wait for work for ever if the process that started them is killed.
+    if (parent := multiprocessing.parent_process()) is not None:
+        parent.join()
+        os._exit(0)
 
 
 def _play_one(job: tuple[Task, bool]) -> ReplayedTask | ConfigtronError:
@@ -173,31 +184,33 @@ def play_all(
     """Replay all, in that order; `counted` gets now and then how many probes have been replayed."""
     global _counter, _lacks
     counter: Synchronized[int] = multiprocessing.Value("q", 0)
-    processes = min(processes, len(tasks))
-    if processes <= 1:
+    if (processes := min(processes, len(tasks))) <= 1:
         _counter, _lacks = counter, lacks
         for task in tasks:
             yield play(task, keep=keep)
             counted(counter.value)
         return
-    with multiprocessing.Pool(processes, _begin, (counter, lacks)) as pool:
-        players = _children()
-        coming = pool.imap(_play_one, [(task, keep) for task in tasks])
-        for _ in tasks:
-            while True:
-                try:
-                    done = coming.next(WAKE_EVERY_S)
-                    break
-                except multiprocessing.TimeoutError:
-                    # The pool puts another process in a dead one's place, but what that one had taken never comes.
-                    if not players <= _children():
-                        raise ConfigtronError(KILLED) from None
-                    counted(counter.value)
+    others = multiprocessing.active_children()
+    pool = ProcessPoolExecutor(processes, initializer=_begin, initargs=(counter, lacks))
+    try:
+        coming = [pool.submit(_play_one, (task, keep)) for task in tasks][::-1]
+        while coming:
+            while not wait(coming[-1:], WAKE_EVERY_S).done:
+                counted(counter.value)
+            done = coming.pop().result()
             if isinstance(done, ConfigtronError):
                 raise done
             yield done
             counted(counter.value)
-
-
-def _children() -> set[int | None]:
-    return {child.pid for child in multiprocessing.active_children()}
+    except BrokenExecutor:
+        raise ConfigtronError(KILLED) from None
+    except ConfigtronError:
+        # What has begun ends by itself: a process killed while it sends could leave a reader that waits for ever.
+        raise
+    except BaseException:
+        # A signal, or the caller wants no more: a recording may take minutes.
+        for child in set(multiprocessing.active_children()).difference(others):
+            child.kill()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
