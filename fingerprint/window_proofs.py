@@ -286,10 +286,9 @@ def _client_spoke(evidence: WindowEvidence) -> bool:
 
 
 def _pushed(evidence: WindowEvidence) -> bool:
-    """Return whether the last segment of the flight pushes; of a stack that pushes each one, that says nothing."""
-    flags = {p.segment.end: p.segment.flags & PSH for p in evidence.packets if p.way == "in" and p.segment.length}
-    flight = [push for end, push in flags.items() if end <= evidence.flight.edge]
-    return bool(flags.get(evidence.flight.edge)) and (len(flight) == 1 or not all(flight))
+    """Return whether the last segment of the flight pushes."""
+    ends = [p.segment.flags for p in evidence.packets if p.way == "in" and p.segment.end == evidence.flight.edge]
+    return bool(ends and ends[0] & PSH)
 
 
 def cut_into_full(evidence: WindowEvidence) -> bool:

@@ -24,7 +24,7 @@ Fails as   no-handshake (without its SYN no flight is known to be the first), on
            buffer or its program stops it, not the window: no-growth, a bound. The same if it sends more than the ACKs
            allow, or before any ACK of new data: its window is larger.
            The flight's last segment has PSH, which a stack sets when nothing more is queued. The server wrote no more,
-           and the last segment is full by chance: server-paced.
+           and the last segment is full by chance: server-paced. A stack that pushes each segment is bounded by it.
            On a path shorter than a millisecond an ACK and the server's own pace look the same: short-path, a bound.
 Differs    from counting segments before the client's first ACK: a capture at the client shows that ACK while half of
            the flight is still on its way; and a frame that offloading merged counts as several segments here. From
@@ -181,10 +181,8 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     if len(of):
         following = np.minimum(stop, len(of) - 1)
         stopped = (stop < after) & probing[following]
-        # A stack with no more to send pushes its last segment (RFC 9293 3.9.1.2); one that pushes each says nothing.
-        pushes = (rows.flags[row] & PSH) != 0
-        each = np.bincount(of[inside & ~pushes], minlength=count) == 0
-        stopped |= pushes[last] & ~(each & (stop > begin + 1))
+        # A stack with no more to send pushes its last segment (RFC 9293 3.9.1.2).
+        stopped |= (rows.flags[row[last]] & PSH) != 0
         # The wait for the ACK must be at least the longest pause in the flight, without timestamps `PAUSE_TIMES` it.
         # A flight of one segment has no pause: the pause after the next segment counts instead.
         beyond = np.minimum(stop + 1, len(of) - 1)

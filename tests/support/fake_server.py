@@ -156,7 +156,8 @@ class FakeServer(TimedWire):
     def _piece(self, offset: int, size: int) -> nouns.Segment:
         size = min(size, self.page - offset)
         end = offset + size
-        flags = nouns.ACK | nouns.PSH | (nouns.FIN if self.closes and end >= self.page else 0)
+        written = end >= self.page or end == self.header or 0 < self.think_after <= end
+        flags = nouns.ACK | nouns.PSH * written | (nouns.FIN if self.closes and end >= self.page else 0)
         payload = (self.greeting if offset == 0 else b"")[:size]
         return nouns.Segment(flags, seq=1 + offset, ack=self._heard, payload=payload, length=size)
 
