@@ -38,6 +38,9 @@ def test_evidence_is_read_as_any_capture_is(tmp_path: Path, monkeypatch: pytest.
                     continue
                 other = mine.get(live.knob)
                 assert other is not None, (trace.id, live)
-                assert (other.value, other.grade) == (live.value, live.grade), (trace.id, live, other)
-                compared[live.knob] += 1
+                # A kernel pushes a segment of a long write too, where half of the largest window is full: a bound then.
+                pushed = (other.grade, other.detail("proof")) == ("L", "server-paced")
+                wanted = live.value, "L" if pushed else live.grade
+                assert (other.value, other.grade) == wanted, (trace.id, live, other)
+                compared[live.knob] += not pushed
     assert min(compared[knob] for knob in ("icw", "data_rto", "synack_rto", "rwin", "signature")) >= 4, compared
