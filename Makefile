@@ -67,7 +67,7 @@ install: packages
 	@$(MAKE) --no-print-directory T0=$(T0) $(INSTALLED) native
 
 native:
-	@native/build
+	@native/compile
 
 kernel: install
 	$(call say,lab kernel (built once and kept in ~/.cache/configtron))

@@ -24,7 +24,7 @@ class BuildWithPages(build_py):
 
     def run(self) -> None:
         if Path("native").is_dir():
-            subprocess.run(["native/build"], check=True)
+            subprocess.run(["native/compile"], check=True)
         super().run()
         if self.editable_mode:
             return

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
+from os.path import getsize, isfile
 from pathlib import Path
 
 import numpy as np
@@ -92,7 +93,7 @@ class CaptureReading:
         # The filter by link layer, as far as it was needed; the bytes of the files, and those read of each.
         self._expression, self._programs = expression, dict[int, bytes]()
         self._progress, self._read = progress, dict[int, int]()
-        self._size = sum(Path(path).stat().st_size for path in files if Path(path).is_file())
+        self._size = sum(getsize(path) for path in files if isfile(path))
 
     def connections(self, wanted: frozenset[str] | None = None) -> Iterator[ConnectionReport]:
         """Yield each connection; `wanted`: observations of these knobs only, which is faster.
@@ -115,7 +116,7 @@ class CaptureReading:
 
     def _taken(self, frames: Frames, source: CaptureSource) -> Frames:
         """Report the progress; return the frames, those that do not pass the filter as frames that hold nothing."""
-        if Path(self.files[frames.file]).is_file():
+        if isfile(self.files[frames.file]):
             self._read[frames.file] = source.place()
             done, total = (int(size / 1e6) for size in (sum(self._read.values()), self._size))
             self._progress(StepProgress(done, total, "capture", "MB"))
