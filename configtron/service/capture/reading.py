@@ -118,8 +118,7 @@ class CaptureReading:
         """Report the progress; return the frames, those that do not pass the filter as frames that hold nothing."""
         if isfile(self.files[frames.file]):
             self._read[frames.file] = source.place()
-            done, total = (int(size / 1e6) for size in (sum(self._read.values()), self._size))
-            self._progress(StepProgress(done, total, "capture", "MB"))
+            self._progress(StepProgress(sum(self._read.values()) // 10**6, self._size // 10**6, "capture", "MB"))
         if not self._expression:
             return frames
         links = frames.link.copy()
@@ -216,7 +215,7 @@ def _rows_of(
 
 def _first_ns(path: str) -> int:
     """Return the time of a file's first packet; 0 if it has none, or can be read only once."""
-    if not Path(path).is_file():
+    if not isfile(path):
         return 0
     with opened(path) as source:
         return next((int(frames.at[0]) for frames in read(source, Counter(), name=path, buffer=LOOK_BYTES)), 0)
