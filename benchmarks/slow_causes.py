@@ -53,7 +53,7 @@ def main(words: Sequence[str]) -> int:
     """Play what is missing, judge all, print."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as own:
         folder = Path(words[0]) if words else Path(own)
-        every = dict(plants(*map(int, words[1:]))) if words[1:] else dict(plants(*RTTS_MS))
+        every = dict(plants(*(map(int, words[1:]) if words[1:] else RTTS_MS)))
         found = played(folder, every)
         share = single(folder, {name: plant for name, plant in every.items() if len(plant.cause) == 1})
         pairs(folder, {name: plant for name, plant in every.items() if len(plant.cause) == 2}, found)

@@ -23,6 +23,8 @@ PADDING = FIRST_BYTES + 32
 
 # Bits of `Rows.bits`.
 STAMPED, SACKED, CUT, DF, COUNTED, SACK_OK, DSACKED, LATE = 1, 2, 4, 8, 16, 32, 64, 128
+# 2^64 / golden ratio. It is odd, so multiplying by it modulo 2^64 loses no bit.
+ODD_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 # A column's word for "the option was not there".
 ABSENT = -1
 
@@ -198,6 +200,15 @@ class Pairs:
         self._keys = [self._keys[old] for old in kept]
         self._numbers = {key: number for number, key in enumerate(self._keys)}
         return {old: new for new, old in enumerate(kept)}
+
+
+def hashed(words: Iterable[Column]) -> Column:
+    """Return a 64-bit hash (multiplicative) of each row of these columns of integers."""
+    first, *others = (word.astype(np.uint64, copy=False) for word in words)
+    for word in others:
+        first = (first ^ word) * ODD_FACTOR
+        first ^= first >> np.uint64(32)
+    return first
 
 
 def radix_order(column: Column) -> Column:

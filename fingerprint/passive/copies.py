@@ -26,7 +26,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import COUNTED, FILE_SHIFT, STAMPED, Column, Rows, radix_order
+from configtron.fingerprint.passive.columns import COUNTED, FILE_SHIFT, STAMPED, Column, Rows, hashed, radix_order
 from configtron.model.nouns import FIN, SYN
 
 # A copy comes from this machine or the next. A timer or three duplicate ACKs take longer than these times, but for the
@@ -35,9 +35,8 @@ STAMPED_NS, PLAIN_NS = 10_000_000, 1_000_000
 # Shorter than the shortest retransmission timer: some hosts retransmit with the same IP identification.
 NUMBERED_NS = 180_000_000
 ALIKE = ("side", "seq", "ack", "flags", "window", "length", "tsval", "tsecr", "ident", "check")
-# Multiplicative hash: an odd factor, and the bits that are kept of the product. Among a million rows a collision is
-# rare; it can hide a copy.
-SPREAD, HASH_BITS = np.uint64(0x9E3779B97F4A7C15), np.uint64(48)
+# The bits that are kept of a row's hash. Among a million rows a collision is rare; it can hide a copy.
+HASH_BITS = np.uint64(48)
 
 
 # (rows, their connections) -> (earlier row, later row) of each pair of equal rows, in any order.
@@ -81,10 +80,7 @@ def _unanswered(rows: Rows, copies: Column, earlier: Column, later: Column) -> C
 
 def equal_pairs(rows: Rows, of: Column) -> tuple[Column, Column]:
     """Return (earlier row, later row) of each pair of equal rows of a connection; the earlier is the nearest."""
-    mixed = of.astype(np.uint64)
-    for word in (rows.seq, rows.ack, rows.check.astype(np.uint64) << np.uint64(16) | rows.ident):
-        mixed = (mixed ^ word) * SPREAD
-        mixed ^= mixed >> np.uint64(32)
+    mixed = hashed((of, rows.seq, rows.ack, rows.check.astype(np.uint64) << np.uint64(16) | rows.ident))
     order = radix_order(mixed >> (np.uint64(64) - HASH_BITS))
     mixed = mixed[order]
     at = np.flatnonzero(mixed[1:] == mixed[:-1])

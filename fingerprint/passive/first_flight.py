@@ -24,7 +24,8 @@ Fails as   no-handshake (without its SYN no flight is known to be the first), on
            buffer or its program stops it, not the window: no-growth, a bound. The same if it sends more than the ACKs
            allow, or before any ACK of new data: its window is larger.
            The flight's last segment has PSH, which a stack sets when nothing more is queued. The server wrote no more,
-           and the last segment is full by chance: server-paced. A stack that pushes each segment is bounded by it.
+           and the last segment is full by chance: server-paced. Some stacks push for another reason (each segment,
+           or where a long write fills half of the largest window): then a window is no more than a bound.
            On a path shorter than a millisecond an ACK and the server's own pace look the same: short-path, a bound.
 Differs    from counting segments before the client's first ACK: a capture at the client shows that ACK while half of
            the flight is still on its way; and a frame that offloading merged counts as several segments here. From
@@ -172,8 +173,8 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     inside = np.arange(len(of)) < stop[of]
     fresh = inside & ~old
     top = highest(of, np.where(inside, end, 0), count, 0)
-    size = _sizes(known, rows.length[row].astype(np.int64), of, fresh)
     length = rows.length[row].astype(np.int64)
+    size = _sizes(known, length, of, fresh)
     missing = np.maximum(top - 1, 0) - np.bincount(of[fresh], length[fresh], count).astype(np.int64)
     last = np.maximum(stop - 1, 0)
     marks = _Marks(row, of, start, end, begin, after, stop, top, size, ack_at, old & inside, missing > 0)
@@ -190,14 +191,14 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
         stopped |= lone & ((beyond >= after) | (length[beyond] < size.counted))
         most = np.maximum(highest(of, np.where(inside, pause, 0), count, 0), np.where(lone, pause[beyond], 0))
         stopped |= pause[following] < np.where(stamped, most, PAUSE_TIMES * most)
-        proof[stopped & (proof == PROOFS.index("ack-clocked"))] = PROOFS.index("server-paced")
-    for connection in np.flatnonzero(proof == PROOFS.index("ack-clocked")).tolist():
+        proof[stopped & (proof == PROOFS.index(PROVEN))] = PROOFS.index("server-paced")
+    for connection in np.flatnonzero(proof == PROOFS.index(PROVEN)).tolist():
         trips = int(known.rtt[connection]), int(known.rtt_server[connection])
         if _grows_otherwise(found, marks, old, trips, connection):
             proof[connection] = PROOFS.index("no-growth")
     # Only an ACK that released data confirms a round trip.
     before_ack = highest(of, np.where(inside & (rows.at[row] <= ack_at[of]), end, 0), count, 0)
-    unsure = ~stamped & (proof != PROOFS.index("ack-clocked")) & (before_ack > 1)
+    unsure = ~stamped & (proof != PROOFS.index(PROVEN)) & (before_ack > 1)
     top = np.where(unsure, before_ack, top)
     segments = -(-np.maximum(top - 1, 0) // size.counted)
     first = row[np.minimum(begin, max(len(row) - 1, 0))] if len(row) else begin
@@ -326,7 +327,7 @@ class _Marks(NamedTuple):
 def _proofs(found: Connections, known: HandshakeFacts, marks: _Marks) -> Column:
     """Return the proof of each connection (index into `PROOFS`); a later assignment overrides an earlier one."""
     rows, count = found.rows, found.total
-    proof = np.full(count, PROOFS.index("ack-clocked"))
+    proof = np.full(count, PROOFS.index(PROVEN))
     if len(marks.row):
         last = np.clip(marks.stop - 1, 0, len(marks.row) - 1)
         following = np.clip(marks.stop, 0, len(marks.row) - 1)

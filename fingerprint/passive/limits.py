@@ -63,12 +63,11 @@ _READ = ("clock", "syns", "synacks", "frag_needed", "rtt", *(
 # A capture is at the sender if its round trip to the sender is below this share of the whole one. Elsewhere it sees
 # only a part of the waits for losses.
 NEAR_SHARE = 0.1
-# An ACK released the data that follows it within an eighth of a round trip plus `SOON_NS` for the host.
-SOON_SHARE, SOON_NS = 8, 1_000_000
-# A full segment is paced if it follows the one before within a quarter of a round trip plus `SOON_NS`.
-PACED_SHARE = 4
-# The other side's rows are delayed by the shortest round trip less a sixteenth, because of its jitter.
-EARLY_SHARE = 16
+# A round trip is divided by these. An ACK released the data that follows it within an eighth plus `SOON_NS` for the
+# host. A full segment is paced if it follows the one before within a quarter plus `SOON_NS`. The other side's rows are
+# delayed by the shortest round trip less a sixteenth, because of its jitter.
+SOON_DIVISOR, PACED_DIVISOR, EARLY_DIVISOR = 8, 4, 16
+SOON_NS = 1_000_000
 # One number sorts by connection and time if the longest duration times the number of connections is below this (ns).
 MOST_NS = 1 << 62
 # A segment of less payload passes every path (RFC 791: 576 bytes with headers). A full segment is stuck if it was sent
@@ -160,7 +159,7 @@ def share_time(
     main = columns["server_bytes"] >= columns["client_bytes"]
     trips = [_shortest_trip(found, sent, number, columns) for number in (0, 1)]
     late = np.where(main, trips[1], trips[0])
-    late -= late // EARLY_SHARE
+    late -= late // EARLY_DIVISOR
     by_main = found.server == main[found.of]
     at = rows.at + np.where(by_main, 0, late[found.of])
     # the rows are nearly in order: a sort by a single number is quick
@@ -234,9 +233,9 @@ def _shortest_trip(found: Connections, sent: Sequence[Sent], number: int, column
     row, end, of = other.row[fresh], other.end[fresh], other.of[fresh]
     then = answer[row]
     answers = (found.of[then] == of) & (found.ack[then] >= end) & ((rows.flags[then] & RST) == 0)
-    shortest = np.full(count := found.total, np.iinfo(np.int64).max)
+    shortest = np.full(found.total, np.iinfo(np.int64).max)
     np.minimum.at(shortest, of[answers], (rows.at[then] - rows.at[row])[answers])
-    return np.where(shortest == np.iinfo(np.int64).max, 0, np.maximum(shortest, 1))[:count]
+    return np.where(shortest == np.iinfo(np.int64).max, 0, np.maximum(shortest, 1))
 
 
 def _segment_size(main: Column, columns: Mapping[str, Column]) -> tuple[Column, Column]:
@@ -255,6 +254,8 @@ class _Flow:
     next, none           the next row (from this one on) with data of either side; whether there is none
     heard, spoke, wrote  the last row before this one with an ACK of the other side, data of either side, data of main
     repeated, recover    the main sender's last repeat before this row; the highest number that it had sent by then
+    data, closed, lost   whether it has data of the stream; whether a side has ended it; packets missing before it
+    final, sides         by connection: the main sender's last data row; how many rows of main, ACKs of the other side
     """
 
     def __init__(
@@ -343,8 +344,8 @@ class _Flow:
         asked = (self.spoke < 0) | ~self.by_main[self.spoke]
         short = (self.wrote >= 0) & (self.length[wrote] % self.segment != 0)
         heard = np.where(self.heard[then] >= 0, at[then] - at[self.heard[then]], at[then])
-        released = (heard <= rtt // SOON_SHARE + SOON_NS) & ~self._level()
-        paced = ~idle & (at[then] - at[self.wrote[then]] <= rtt // PACED_SHARE + SOON_NS)
+        released = (heard <= rtt // SOON_DIVISOR + SOON_NS) & ~self._level()
+        paced = ~idle & (at[then] - at[self.wrote[then]] <= rtt // PACED_DIVISOR + SOON_NS)
         code = np.where(idle & asked, turn[0], np.where(~short & (released | paced), CONGESTION, SENDER))
         # a packet that was lost before it came here leaves a gap in the sender's IPv4 identification
         lost, silence = self.lost[then], at[then] - at[np.maximum(self.spoke[then], 0)]
@@ -360,16 +361,15 @@ class _Flow:
         theirs = np.where(self.flight > 0, TRIP, np.where(~asked | (self.other_flight <= 0), turn[1], UNKNOWN))
         theirs[self.room <= 0] = WINDOW
         code[other] = theirs[other]
-        rest = self.none
         final = self.acks[0][self.found.end - 1][of] >= self.tops[0][self.found.end - 1][of]
         # a client that asked and has not closed still waits for the answer
         spoke = np.maximum(self.spoke, 0)
         waits = (self.spoke >= 0) & (self.by_main[spoke] != main[of]) & ~self.closed
         answer = np.where(self.room > 0, SERVER, WINDOW)
-        code[rest] = np.where(idle, np.where(waits, answer, END), np.where(final, TRIP, UNKNOWN))[rest]
+        code[self.none] = np.where(idle, np.where(waits, answer, END), np.where(final, TRIP, UNKNOWN))[self.none]
         # a tail loss probe shows no loss while the window is full
         full = self.room < self.segment
-        again = ~rest & (self.cause[then] >= 0) & ((self.room > 0) | (self.length[then] > 1))
+        again = ~self.none & (self.cause[then] >= 0) & ((self.room > 0) | (self.length[then] > 1))
         repairing = self.acked < self.recover
         closing = (self.flight <= 1) & (self.other_flight <= 1)
         for some, row in ((again, then), (repairing, self.repeated)):

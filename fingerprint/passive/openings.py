@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import DF, STAMPED, Column
+from configtron.fingerprint.passive.columns import DF, STAMPED, Column, hashed
 from configtron.fingerprint.passive.gathering import Batch
 from configtron.fingerprint.passive.heads import KeptSegment
 from configtron.fingerprint.passive.traces import OPENING_MOST, read_options
@@ -27,8 +27,6 @@ from configtron.model.nouns import ACK, OPT_TIMESTAMPS, RST, SYN
 UNIQUE = -1
 # How many segments the observations name: SYN-ACK, the server's first later segment, its first ACK of data.
 PLACES = 3
-# 2^64 / golden ratio. It is odd, so multiplying by it modulo 2^64 loses no bit.
-HASH_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def equal_openings(batch: Batch, chosen: Column) -> tuple[Column, Column]:
@@ -86,11 +84,7 @@ def _layout(head: KeptSegment | None) -> tuple[tuple[int, object], ...]:
 def group_numbers(*columns: Column) -> Column:
     """Return a number for each row of these integer columns; equal rows, and only those, have the same number."""
     rows = np.stack([column.astype(np.int64) for column in columns])
-    mixed = np.zeros(rows.shape[1], np.uint64)
-    for column in rows.view(np.uint64):
-        mixed = (mixed ^ column) * HASH_MULTIPLIER
-        mixed ^= mixed >> np.uint64(32)
-    _, first, numbers = np.unique(mixed, return_index=True, return_inverse=True)
+    _, first, numbers = np.unique(hashed(rows), return_index=True, return_inverse=True)
     if not (rows == rows[:, first[numbers]]).all():
         # Two different rows have the same hash.
         numbers = np.unique(rows, axis=1, return_inverse=True)[1].reshape(-1)

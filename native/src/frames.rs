@@ -206,8 +206,8 @@ fn segment(
     let whole = header.len() >= size;
     let flags = header[13];
     let read = options::read(if whole { &header[20..size] } else { &[] }, u32_be(header, 8));
-    let from_high = (packet.source, u16_be(header, 0)) > (packet.destination, u16_be(header, 2));
     let (from, to) = ((packet.source, u16_be(header, 0)), (packet.destination, u16_be(header, 2)));
+    let from_high = from > to;
     let (low, high) = if from_high { (to, from) } else { (from, to) };
     rows.at[row] = frames.at[number];
     rows.frame[row] = frames.first + number as i64;
@@ -294,8 +294,8 @@ fn packet(frame: &[u8], at: usize, length: i64) -> Result<Packet, Odd> {
         6 if ip.len() >= 40 => (40, i64::from(u16_be(ip, 4)), ip[6]),
         _ => return Err(None),
     };
-    let (four, header) = (ip[0] >> 4 == 4, if ip[0] >> 4 == 4 { 0 } else { 40 });
-    let end = if stated == 0 { on_wire } else { stated + header };
+    let four = ip[0] >> 4 == 4;
+    let end = if stated == 0 { on_wire } else { stated + if four { 0 } else { 40 } };
     if place < 20 || end < place as i64 {
         return Err(None);
     }

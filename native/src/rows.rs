@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, Hasher};
 
 // `COUNTED` of fingerprint/passive/columns.py.
 const COUNTED: u8 = 16;
-// The hash of fingerprint/passive/copies.py, and the bits of it that are left out.
+// The factor of `hashed` of fingerprint/passive/columns.py, and the bits that copies.py leaves out.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 const HASH_SHIFT: u32 = 16;
 

@@ -81,7 +81,7 @@ def drawn(found: Connections, side: int, scale: int, numbers: Mapping[str, float
     top, una = np.zeros((2, rows.size), np.int64)
     top[sent.row], una[acks] = sent.end, found.ack[acks]
     top, una = np.maximum.accumulate(top), np.maximum.accumulate(una)
-    flight, ends, offers = np.maximum(top - una, 0), sent.end[new], acks[: len(acks) * (scale >= 0)]
+    flight, ends, offers = np.maximum(top - una, 0), sent.end[new], acks if scale >= 0 else acks[:0]
     window = rows.window[offers].astype(np.int64) << np.where(flags[offers] & SYN, 0, max(scale, 0))
     words = [f"The {SIDES[side]} sent {size(int(ends.max()) - 1)} within {lasting(span)}"]
     words += [f"{len(row)} × {EVENTS[name][0]}" for name, row in events.items()]
