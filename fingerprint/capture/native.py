@@ -22,13 +22,14 @@ from configtron.fingerprint.passive.columns import FILE_SHIFT, KEY, TYPES, Colum
 from configtron.fingerprint.passive.connections import PASSES, Passes
 from configtron.fingerprint.passive.headers import PlainSegments
 from configtron.fingerprint.passive.heads import Segments
+from configtron.fingerprint.passive.udp_tunnels import NAMES
 
 # Bytes of a buffer for the library: some thousand frames, which stay in a core's own cache between the steps.
 BUFFER = 1 << 21
 # Its ending keeps it from being taken for a Python module.
 LIBRARY = Path(__file__).with_name("libconfigtron_native.so.1")
 # `ABI` of native/src/lib.rs.
-ABI = 3
+ABI = 4
 # The fewest bytes of a pcap record, and of a pcapng packet block.
 RECORD, BLOCK = 16, 12
 # Why a walk stopped: `native/src/files.rs`.
@@ -59,8 +60,8 @@ class _Layout:
 _RECORDS = _Layout(start=np.int64, kept=np.int64, length=np.int64, at=np.int64)
 _BLOCKS = _Layout(begin=np.int64, kind=np.int64)
 _ROWS = _Layout(**{name: TYPES[name] for name in Rows._fields})
-# Counters of frames that are no TCP: `Kind` of native/src/frames.rs.
-NOT_TCP = ("arp", "lldp", "not-ip", "icmp", "udp", "quic", "wireguard", "openvpn", "esp")
+# Counters of frames that are no TCP, and of tunnels: `Kind` of native/src/frames.rs.
+KINDS = ("arp", "lldp", "not-ip", "icmp", "udp", "pppoe-control", *NAMES)
 # The columns that are equal in copies of a segment: `native/src/rows.rs`.
 COMPARED = ("side", "seq", "ack", "flags", "window", "length", "tsval", "tsecr", "ident", "check", "bits")
 _LISTS = _Layout(begin=np.int64, held=np.int64, size=np.int64, syns=np.int64, opens=np.int64, others=np.int64, keys=KEY)
@@ -136,7 +137,7 @@ def plain_segments(frames: Frames) -> PlainSegments | None:
     wanted = [np.ascontiguousarray(column, np.int64) for column in frames[1:6]]
     block, table, starts = _ROWS.made(count)
     lists, listed, places = _LISTS.made(count)
-    found = np.zeros(6 + len(NOT_TCP), np.int64)
+    found = np.zeros(6 + len(KINDS), np.int64)
     if called.configtron_decode(
         _address(frames.data), frames.data.nbytes, *map(_address, wanted), count,
         frames.first + (frames.file << FILE_SHIFT), _address(table), _address(listed), _address(found),
@@ -147,7 +148,7 @@ def plain_segments(frames: Frames) -> PlainSegments | None:
     begin, held, size, syn_rows, open_rows, other_frames, pair_keys = _LISTS.columns(lists, places, sizes)
     rows = Rows(*_ROWS.columns(block, starts, [many] * len(starts)))
     segments = Segments(rows, begin, held, size, syn_rows, open_rows)
-    counts = {"longer-than-frame": longer, **dict(zip(NOT_TCP, rest, strict=True))}
+    counts = {"longer-than-frame": longer, **dict(zip(KINDS, rest, strict=True))}
     return PlainSegments(segments, pair_keys.tobytes(), other_frames, counts)
 
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The beginning of the IP packet in a frame: Ethernet with tags, PPPoE, Linux cooked capture, raw IP, loopback.
+"""The beginning of the IP packet in a frame: Ethernet with tags, PPPoE, PPP, MPLS, Linux cooked capture, raw IP,
+loopback.
 
 Dropped: link addresses and packet type, since connections are told apart by IP and TCP; numbers and priority of tags,
 by which networks are not told apart (`tunnels.py`).
 
 Source     the registry of link types (draft-ietf-opsawg-pcaplinktype); IEEE 802.1Q, 802.1ad, 802.1BR 12; Cisco TrustSec
-           (its metadata of one option, the security group); RFC 2516 4
+           (its metadata of one option, the security group); RFC 2516 4; RFC 1661 2, RFC 1662 3.1; RFC 3032 2.1;
+           RFC 4448 4 (Ethernet behind labels, with a control word of 0 or without one)
 """
 
 from __future__ import annotations
@@ -14,22 +16,29 @@ from collections import Counter
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import Column, Frames
+from configtron.fingerprint.passive.columns import FIRST_BYTES, Column, Frames
 
 ETHERNET, NULL, RAW, LOOP, SLL, IPV4, IPV6, UPPER_PDU, SLL2 = 1, 0, 101, 108, 113, 228, 229, 252, 276
+PPP, MPLS = 9, 219
 # RAW has had other numbers, by operating system (DLT_RAW).
 RAWS = frozenset((RAW, 12, 14, IPV4, IPV6))
 ETHER_IP, ETHER_ARP = (0x0800, 0x86DD), 0x0806
+ETHER_MPLS, ETHER_PPP = (0x8847, 0x8848), 0x880B
 PPPOE, PPPOE_CONTROL = 0x8864, 0x8863
 # Type of a tag -> its bytes: 802.1Q, 802.1ad, the numbers that QinQ had before; VN-tag, Cisco's metadata, 802.1BR's
-# E-tag. PPPoE is here because PPP's protocol number stands where a tag has the type of what follows.
-TAGS = {**dict.fromkeys((0x8100, 0x88A8, 0x9100, 0x9200), 4), 0x8926: 6, 0x8909: 8, 0x893F: 8, PPPOE: 8}
+# E-tag.
+TAGS = {**dict.fromkeys((0x8100, 0x88A8, 0x9100, 0x9200), 4), 0x8926: 6, 0x8909: 8, 0x893F: 8}
 TAG_BYTES = np.zeros(1 << 16, np.uint8)
 TAG_BYTES[list(TAGS)] = list(TAGS.values())
-# No network nests so many tags; the limit ends a crafted chain.
-TAGS_MOST = 8
-# PPP's numbers of IP; the bit that control protocols have; the bit of a number that is one byte long (RFC 1661 2).
-PPP_IP, PPP_CONTROL, PPP_SHORT = (0x0021, 0x0057), 0x8000, 0x0100
+# Headers that are read as tags at first: PPP's protocol number, or half a label, stands where a tag has the next type.
+TAG_BYTES[[PPPOE, ETHER_PPP, *ETHER_MPLS]] = 8, 2, 4, 4
+# A tag that begins later is not followed: the IP header behind it might lie behind the bytes that are side by side.
+TAG_LATEST = 96
+assert TAG_LATEST + 22 + 40 <= FIRST_BYTES
+# PPP's numbers of IP and MPLS; the bit that control protocols have; the bit of a number that is one byte long; HDLC's
+# address and control. The bit of the last label.
+PPP_TYPES, PPP_CONTROL, PPP_SHORT, PPP_FRAMED = (0x0021, 0x0057, 0x0281), 0x8000, 0x0100, 0xFF03
+LAST_LABEL = 0x0100
 # Other types of Ethernet that can hold no TCP -> counter.
 BARREN = {
     ETHER_ARP: "arp", 0x8035: "rarp", 0x0842: "wake-on-lan", 0x8809: "slow-protocols", 0x888E: "802.1x", 0x88CC: "lldp",
@@ -42,6 +51,8 @@ UNKNOWN = -2
 PLAIN = {NULL: 4, LOOP: 4, **dict.fromkeys(RAWS, 0), 109: 12, 226: 24}
 # Where the protocol field and the IP packet stand in the others.
 TYPED = {ETHERNET: (12, 14), SLL: (14, 16), SLL2: (0, 20)}
+# The type that frames of these link types begin with.
+STATED = {PPP: ETHER_PPP, MPLS: ETHER_MPLS[0]}
 
 
 def network_at(frames: Frames, counts: Counter[str]) -> Column:
@@ -54,7 +65,11 @@ def network_at(frames: Frames, counts: Counter[str]) -> Column:
         if link in PLAIN:
             at[rows] = PLAIN[link]
         elif link in TYPED:
-            at[rows] = _typed(frames, rows, *TYPED[link], counts)
+            field, header = TYPED[link]
+            at[rows] = _typed(frames, rows, _word(frames.data, frames.start[rows] + field), header, counts)
+        elif link in STATED:
+            kind = np.full(len(at[rows]), STATED[link], np.uint16)
+            at[rows] = _typed(frames, rows, kind, 0, counts)
         elif link == UPPER_PDU:
             counts["plaintext"] += len(at[rows])
         elif link >= 0:
@@ -62,26 +77,19 @@ def network_at(frames: Frames, counts: Counter[str]) -> Column:
     return at
 
 
-def _typed(frames: Frames, rows: Column | slice, field: int, header: int, counts: Counter[str]) -> Column:
-    """Return bytes before the IP packet in frames whose header names the protocol; -1 and `UNKNOWN` as in
+def _typed(frames: Frames, rows: Column | slice, kind: Column, header: int, counts: Counter[str]) -> Column:
+    """Return bytes before the IP packet in frames whose header names the protocol, `kind`; -1 and `UNKNOWN` as in
     `network_at`. Tags stand right before the packet, in SLL2 too, whose protocol field stands elsewhere."""
     data, start, kept = frames.data, frames.start[rows], frames.kept[rows]
     at = np.full(len(start), header, np.int64)
-    kind = word_at(data, np.minimum(start + field, len(data) - 2))
-    for _ in range(TAGS_MOST):
-        size = TAG_BYTES[kind]
-        tagged = np.flatnonzero(size)
-        if not len(tagged):
-            break
-        session = kind[tagged] == PPPOE
-        at[tagged] += size[tagged]
-        kind[tagged] = word_at(data, np.minimum(start[tagged] + at[tagged] - 2, len(data) - 2))
-        if session.any():
-            number = kind[tagged[session]]
-            control = (number & (PPP_CONTROL | PPP_SHORT)) == PPP_CONTROL
-            kind[tagged[session]] = np.select(
-                [number == PPP_IP[0], number == PPP_IP[1], control], [*ETHER_IP, PPPOE_CONTROL], 0
-            )
+    while len(tagged := np.flatnonzero((TAG_BYTES[kind] > 0) & (at <= TAG_LATEST))):
+        before = kind[tagged]
+        at[tagged] += TAG_BYTES[before]
+        kind[tagged] = _word(data, start[tagged] + at[tagged] - 2)
+        for types, after in ((PPPOE, ETHER_PPP), _after_number), (ETHER_MPLS, _after_label):
+            some = tagged[(before == types[0]) | (before == types[1])]
+            if len(some):
+                at[some], kind[some] = after(data, start[some], at[some], kind[some])
     ip = (kind == ETHER_IP[0]) | (kind == ETHER_IP[1])
     short = kept < at
     missed = int(np.count_nonzero(short))
@@ -96,6 +104,31 @@ def _typed(frames: Frames, rows: Column | slice, field: int, header: int, counts
                 at[other & (kind == number)] = -1
     at[short] = -1
     return at
+
+
+def _after_number(data: Column, start: Column, at: Column, kind: Column) -> tuple[Column, Column]:
+    """Return where the packet behind PPP's protocol number begins, and its Ethernet type."""
+    framed = kind == PPP_FRAMED
+    at = at + 2 * framed
+    kind = np.where(framed, _word(data, start + at - 2), kind)
+    short = (kind & PPP_SHORT) != 0
+    kind = kind >> 8 * short
+    types = np.select([kind == number for number in PPP_TYPES], [*ETHER_IP, ETHER_MPLS[0]], 0)
+    return at - short, np.where((types == 0) & ((kind & PPP_CONTROL) != 0), PPPOE_CONTROL, types)
+
+
+def _after_label(data: Column, start: Column, at: Column, kind: Column) -> tuple[Column, Column]:
+    """Return where what follows a label begins, and its Ethernet type; what is no IP packet is an Ethernet frame."""
+    word = _word(data, start + at)
+    frame = at + np.where(word == 0, 18, 14)
+    last, four, six = (kind & LAST_LABEL) != 0, word >> 12 == 4, word >> 12 == 6
+    types = np.select([~last, four, six], [ETHER_MPLS[0], *ETHER_IP], _word(data, start + frame - 2).astype(np.int64))
+    return np.where(last & ~four & ~six, frame, at), types
+
+
+def _word(data: Column, at: Column) -> Column:
+    """Return `word_at`, of the buffer's last word where that would lie behind it."""
+    return word_at(data, np.minimum(at, len(data) - 2))
 
 
 def word_at(data: Column, at: Column) -> Column:

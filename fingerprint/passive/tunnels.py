@@ -2,10 +2,10 @@
 """Frames whose IP packet lies deeper than their own header says: look into tunnels for the innermost one.
 
 Question   Where does the innermost IP packet of a frame begin?
-Method     A tunnel may stand behind extension headers (`extension_headers.py`). A tunnel in UDP holds a frame, which is
-           read as any other, for all frames together (`udp_tunnels.py`). Other tunnels and link types go to a dissector
-           (`capture/dissect.py`, an argument), in a Python loop over frames. A frame that can hold no TCP (ARP, LLDP,
-           spanning tree) goes nowhere.
+Method     A tunnel may stand behind extension headers (`extension_headers.py`). It holds a frame, which is read as any
+           other, for all frames together (`udp_tunnels.py`). Other link types go to a dissector (`capture/dissect.py`,
+           an argument), in a Python loop over frames. A frame that can hold no TCP (ARP, LLDP, spanning tree) goes
+           nowhere.
 Fails as   a count under a name: unread-gre and its like, link-type-N.
 Differs    from the tunnel's end, which looks up the network by its identifier: here, networks are not told apart, as
            VLANs are not. Cilium writes the sender's identity there, OVN the destination's network, GTP the receiver's
@@ -23,20 +23,19 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import Column, Frames
 from configtron.fingerprint.passive.extension_headers import IS_EXTENSION, LATER_FROM, pass_extensions
-from configtron.fingerprint.passive.link import ETHERNET, PPPOE, RAW, TAGS, TAGS_MOST, TYPED, UNKNOWN, network_at
-from configtron.fingerprint.passive.udp_tunnels import frames_within
+from configtron.fingerprint.passive.link import ETHERNET, PPPOE, TAGS, TYPED, UNKNOWN, network_at
+from configtron.fingerprint.passive.udp_tunnels import IN_IP, KIND_BY_PROTOCOL, UDP, frames_within
 
-# (link type, a frame's bytes) -> bytes before the innermost IP header; -1: none is found; `NO_IP`: all was understood,
+# (link type, a frame's bytes) -> bytes before the outermost IP header; -1: none is found; `NO_IP`: all was understood,
 # and there is none.
 NO_IP = -2
 Dissect = Callable[[int, bytes], int]
 # Counters of frames that no reader understood begin so: connections of the capture may lack segments.
 UNREAD = "unread-"
-# IP protocol number -> name of the tunnel.
-TUNNELS = {4: "ip-in-ip", 41: "6in4", 47: "gre", 97: "etherip", 115: "l2tpv3", 137: "mpls", 143: "ethernet"}
-UDP = 17
-MAY_HOLD = IS_EXTENSION[6] | np.isin(np.arange(256), [*TUNNELS, UDP])
-# Tunnels in UDP that are followed in one frame: a crafted frame may have no end of them.
+# IP protocol number -> name of the tunnel. The length of L2TPv3's header is not in the packet.
+TUNNELS = {115: "l2tpv3"} | {number: name for name, (numbers, _) in IN_IP.items() for number in numbers}
+MAY_HOLD = IS_EXTENSION[6] | (KIND_BY_PROTOCOL > 0) | (np.arange(256) == UDP)
+# Tunnels that are followed in one frame: a crafted frame may have no end of them.
 NESTED_MOST = 8
 # Ethernet type -> name: encapsulations that Scapy reads, and others that may hold IP (MACsec, PBB, NSH, TRILL).
 NAMES = {
@@ -48,8 +47,6 @@ LENGTHS_BELOW, LLC = 0x0600, "llc"
 ACCESS_POINTS = (b"\xaa\xaa", b"\x06\x06")
 SNAP, SNAP_BYTES = b"\xaa\xaa\x03\x00\x00\x00", 8
 HEAD_BYTES, ETHER_BYTES = 512, 14
-# What a dissector gets before a tunnel's header, however many headers were passed: IPv4 up to the protocol's number.
-SHELL = b"\x45" + bytes(8)
 
 
 def unfold(
@@ -64,32 +61,25 @@ def unfold(
 
     first_bytes  the same frames; its buffer holds at least their headers
     at           by frame: bytes before the IP packet, `UNKNOWN`, or -1 for none; changed in place
-    counts       gets "dissected", "not-ip", names of tunnels in UDP, and names of headers not read
-    nested       tunnels in UDP that are followed
+    counts       gets "dissected", "not-ip", names of tunnels, and names of headers not read
+    nested       tunnels that are followed
     """
-    protocol, head = _protocols(first_bytes, frames, at)
-    rows = np.flatnonzero((at == UNKNOWN) | ((protocol > 0) & (protocol != UDP)))
-    for row in rows.tolist():
-        first, link = int(frames.start[row]), int(frames.link[row])
-        begin, tunnel = int(head[row]), TUNNELS.get(int(protocol[row]), "")
-        data = bytes(frames.data[first + begin : first + min(int(frames.kept[row]), begin + HEAD_BYTES)])
-        at[row] = -1
-        if tunnel:
-            name, link, cut, data = UNREAD + tunnel, RAW, begin - 20, SHELL + bytes((protocol[row],)) + bytes(10) + data
-        else:
-            name, link, cut, data = _inside(data, link)
+    unknown = np.flatnonzero(at == UNKNOWN)
+    for row in unknown.tolist():
+        first = int(frames.start[row])
+        data = bytes(frames.data[first : first + min(int(frames.kept[row]), HEAD_BYTES)])
+        name, link, cut, data = _inside(data, int(frames.link[row]))
         found = (dissect(link, data) if dissect is not None else -1) if name else NO_IP
-        if (0 if tunnel else -1) < found < len(data):
+        at[row] = -1
+        if -1 < found < len(data):
             at[row] = found + cut
             counts["dissected"] += 1
         else:
             counts["not-ip" if found == NO_IP else name] += 1
-    if len(rows):
-        protocol, head = _protocols(frames, frames, at)
-    rows = np.flatnonzero(protocol == UDP)
-    if not len(rows) or not nested:
+    protocol, head = _protocols(frames if len(unknown) else first_bytes, frames, at)
+    if not nested or not protocol.any():
         return at
-    rows, before, link_types = frames_within(frames, at, head, rows, counts)
+    rows, before, link_types = frames_within(frames, at, head, protocol, counts)
     if len(rows):
         kept, length = frames.kept[rows] - before, frames.length[rows] - before
         inner = Frames(frames.data, frames.start[rows] + before, kept, length, frames.at[rows], link_types)
@@ -114,7 +104,7 @@ def _protocols(source: Frames, frames: Frames, at: Column) -> tuple[Column, Colu
     word = frames.data[start + 6].astype(np.uint16) << 8 | frames.data[start + 7]
     fragment = np.where(version == 4, word << 3, 0).astype(np.uint16)
     cut = pass_extensions(version, frames.data, start, room[rows], place, kind, fragment)
-    holds = ~cut & (fragment < LATER_FROM) & MAY_HOLD[kind] & ~IS_EXTENSION[6, kind]
+    holds = ~cut & (place < room[rows]) & (fragment < LATER_FROM) & MAY_HOLD[kind] & ~IS_EXTENSION[6, kind]
     found[rows], head[rows] = np.where(holds, kind, 0), at[rows] + place
     return found, head
 
@@ -126,9 +116,7 @@ def _inside(data: bytes, link: int) -> tuple[str, int, int, bytes]:
         return f"link-type-{link}", link, 0, data
     field, header = TYPED[link]
     kind = int.from_bytes(data[field : field + 2], "big")
-    for _ in range(TAGS_MOST):
-        if kind == PPPOE or kind not in TAGS:
-            break
+    while kind in TAGS and header < len(data):
         header += TAGS[kind]
         kind = int.from_bytes(data[header - 2 : header], "big")
     body = data[header:]

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Tunnels in UDP: which packets are tunnel packets, and which inner frame each carries.
+"""Tunnels in UDP or IP: which packets are tunnel packets, and which inner frame each carries.
 
-Question   Which UDP packets carry an inner frame or IP packet, where does it begin, and which link type has it?
+Question   Which packets carry an inner frame or IP packet, where does it begin, and which link type has it?
 Method     A port names the tunnel (`TUNNELS`). The packet must have that tunnel's header with the fixed bits of the
            standard. Behind it must come a known Ethernet type, or an IP packet as long as the rest of the UDP packet.
            On every other port, a whole IP packet with TCP is a tunnel without a header (foo-over-UDP, GUE 1, Teredo).
+           In IP, the protocol number names the tunnel (`IN_IP`), and that is believed.
            All packets of a buffer are parsed at once.
 Reads as   rows, bytes before the inner frame, its link type; a count by the tunnel's name.
-Fails as   the packet stays UDP. An encrypted tunnel (`CLOSED`) is counted by name and gives no row.
+Fails as   the packet stays UDP, or an unread tunnel. An encrypted one (`CLOSED`) is counted by name and gives no row.
 Differs    from tshark, which reads no VXLAN on Linux' first port (8472) and no foo-over-UDP unless told.
 Source     RFC 7348; draft-ietf-nvo3-vxlan-gpe 3; RFC 8926 3.4; 3GPP TS 29.281 5.1; draft-ietf-intarea-gue 3; RFC 2661
-           3.1; MikroTik's packet sniffer (TZSP); IANA "Service Name and Transport Protocol Port Number Registry"
+           3.1; RFC 2784, RFC 2890, RFC 2637 4.1 (GRE); draft-foschiano-erspan; RFC 3378; RFC 4023; RFC 8986 10.1;
+           MikroTik's packet sniffer (TZSP); IANA "Service Name and Transport Protocol Port Number Registry"
 """
 
 from __future__ import annotations
@@ -21,9 +23,21 @@ from collections.abc import Callable
 import numpy as np
 
 from configtron.fingerprint.passive.columns import Column, Frames
-from configtron.fingerprint.passive.link import BARREN, ETHER_IP, ETHERNET, RAW, TAGS, word_at
+from configtron.fingerprint.passive.link import (
+    BARREN,
+    ETHER_IP,
+    ETHER_MPLS,
+    ETHER_PPP,
+    ETHERNET,
+    MPLS,
+    PPP,
+    PPPOE,
+    RAW,
+    TAGS,
+    word_at,
+)
 
-PPP, ETHER_MPLS, ETHER_BRIDGED = 9, (0x8847, 0x8848), 0x6558
+UDP, ETHER_BRIDGED, ERSPAN, ERSPAN3 = 17, 0x6558, 0x88BE, 0x22EB
 # Length of the UDP header; bytes that are read of it and the tunnel header together.
 UDP_BYTES, LOOK = 8, 48
 # The most GTP extension headers that are followed; a PDU session and a RAN container are two.
@@ -31,7 +45,11 @@ EXTENSIONS_MOST = 4
 # Types that an inner Ethernet frame may have. Below 0x0600 it is a length: at least the three bytes of LLC's header.
 IS_ETHER_TYPE = np.zeros(1 << 16, bool)
 IS_ETHER_TYPE[3:0x0600] = True
-IS_ETHER_TYPE[[*ETHER_IP, *BARREN, *TAGS, *ETHER_MPLS]] = True
+IS_ETHER_TYPE[[*ETHER_IP, *BARREN, *TAGS, PPPOE, *ETHER_MPLS]] = True
+# Protocol that GRE names -> link type of what follows; 0: not read.
+GRE_LINKS = np.zeros(1 << 16, np.int64)
+GRE_LINKS[[*ETHER_IP, *ETHER_MPLS, ETHER_PPP]] = RAW, RAW, MPLS, MPLS, PPP
+GRE_LINKS[[ETHER_BRIDGED, ERSPAN, ERSPAN3]] = ETHERNET
 
 # What a header reader returns: whether the header is valid, its length (bytes), the link type of what follows. It takes
 # the first bytes of the payloads: row k holds byte k of all packets.
@@ -78,51 +96,77 @@ def _tzsp(byte: Column) -> Header:
     return (byte[0] == 1) & (byte[1] == 0) & (byte[2] == 0) & (byte[3] == 1) & (byte[4] == 1), 5, ETHERNET
 
 
+def _gre(byte: Column) -> Header:
+    """Read GRE: checksum, key and number are optional, PPTP's acknowledged number too. ERSPAN I has no number and no
+    header of its own; of ERSPAN III, Ethernet frames are read."""
+    kind, version = byte[2] << 8 | byte[3], byte[1] & 7
+    size = 4 + 4 * ((byte[0] >> 7) + (byte[0] >> 5 & 1) + (byte[0] >> 4 & 1) + (byte[1] >> 7) * version)
+    second, third = (kind == ERSPAN) & ((byte[0] & 0x10) != 0), kind == ERSPAN3
+    of_frame, more = (byte[size + k, np.arange(byte.shape[1])] for k in (10, 11))
+    valid = ((byte[0] & 0x4F) == 0) & (version == (kind == ETHER_PPP)) & (GRE_LINKS[kind] > 0)
+    size = size + np.select([second, third], [8, 12 + 8 * (more & 1)], 0)
+    return valid & ~(third & ((of_frame & 0x7C) != 0)), size, GRE_LINKS[kind]
+
+
+def _ip(byte: Column) -> Header:
+    return (byte[0] >> 4 == 4) | (byte[0] >> 4 == 6), 0, RAW
+
+
 TUNNELS: dict[str, tuple[tuple[int, ...], Callable[[Column], Header]]] = {
     "vxlan": ((4789, 4790, 8472), _vxlan), "geneve": ((6081,), _geneve), "gtp-u": ((2152,), _gtp),
     "gue": ((6080,), _gue), "l2tp": ((1701,), _l2tp), "tzsp": ((37008,), _tzsp),
 }  # fmt: skip
+# The same by IP protocol number.
+IN_IP: dict[str, tuple[tuple[int, ...], Callable[[Column], Header]]] = {
+    "ip-in-ip": ((4,), _ip), "6in4": ((41,), _ip), "gre": ((47,), _gre),
+    "ethernet": ((143,), lambda byte: (byte[0] >= 0, 0, ETHERNET)),
+    "etherip": ((97,), lambda byte: ((byte[0] == 0x30) & (byte[1] == 0), 2, ETHERNET)),
+    "mpls": ((137,), lambda byte: (byte[0] >= 0, 0, MPLS)),
+}  # fmt: skip
 # Encrypted tunnels and protocols; the port alone identifies them.
 CLOSED = {"quic": (443,), "wireguard": (51820,), "openvpn": (1194,), "esp": (4500,)}
 BARE = "ip-in-udp"
-OPENED = (BARE, *TUNNELS)
+OPENED = (BARE, *TUNNELS, *IN_IP)
 NAMES = (*OPENED, *CLOSED)
-KIND_BY_PORT = np.zeros(1 << 16, np.uint8)
+KIND_BY_PORT, KIND_BY_PROTOCOL = np.zeros(1 << 16, np.uint8), np.zeros(256, np.uint8)
 # Kinds whose servers answer from their port; other tunnels draw a source port from the inner flow.
 ANSWERS = np.isin(("", *NAMES[1:]), ("l2tp", *CLOSED))
 for _name, _ports in (*((name, ports) for name, (ports, _) in TUNNELS.items()), *CLOSED.items()):
     KIND_BY_PORT[list(_ports)] = NAMES.index(_name)
+for _name, (_numbers, _) in IN_IP.items():
+    KIND_BY_PROTOCOL[list(_numbers)] = NAMES.index(_name)
 
 
 def frames_within(
-    frames: Frames, at: Column, head: Column, rows: Column, counts: Counter[str]
+    frames: Frames, at: Column, head: Column, protocol: Column, counts: Counter[str]
 ) -> tuple[Column, Column, Column]:
     """Return (rows of tunnel packets, bytes before the inner frame, its link type).
 
     at      bytes before the IP packet; this function sets it to -1 where the packet is encrypted
-    head    bytes before the UDP header
-    rows    rows of UDP packets
+    head    bytes before the header behind IP's; protocol: that header's, 0: nothing to look at
     counts  packets by name of tunnel or encrypted protocol; this function adds to it
     """
-    data, head = frames.data, head[rows]
+    rows = np.flatnonzero(protocol)
+    data, head, in_udp = frames.data, head[rows], protocol[rows] == UDP
     place = frames.start[rows] + head
     windows = np.ndarray((len(data) - LOOK + 1,), f"V{LOOK}", data, 0, (1,))
     byte = windows[place].view(np.uint8).reshape(len(rows), LOOK).T.astype(np.int64)
     source, port, length = (byte[k] << 8 | byte[k + 1] for k in (0, 2, 4))
-    kind = np.where(
+    by_port = np.where(
         KIND_BY_PORT[port] > 0, KIND_BY_PORT[port], np.where(ANSWERS[KIND_BY_PORT[source]], KIND_BY_PORT[source], 0)
     )
+    kind = np.where(in_udp, by_port, KIND_BY_PROTOCOL[protocol[rows]])
     valid, size, link = np.ones(len(rows), bool), np.zeros(len(rows), np.int64), np.full(len(rows), RAW)
-    for number, (_, read) in enumerate(TUNNELS.values(), 1):
+    for number, (_, read) in enumerate((*TUNNELS.values(), *IN_IP.values()), 1):
         mine = np.flatnonzero(kind == number)
         if len(mine):
-            valid[mine], size[mine], link[mine] = read(byte[UDP_BYTES:, mine])
-    size += UDP_BYTES
+            valid[mine], size[mine], link[mine] = read(byte[UDP_BYTES if number <= len(TUNNELS) else 0 :, mine])
+    size += UDP_BYTES * in_udp
     inner = np.minimum(place + size, len(data) - LOOK)
     exact, tcp = _match_ip(data, inner, length - size)
     known_type = (link != ETHERNET) | IS_ETHER_TYPE[word_at(data, inner + 12)]
-    valid &= known_type & ((link != RAW) | exact) & ((kind > 0) | tcp) & (kind <= len(TUNNELS))
-    closed = kind > len(TUNNELS)
+    closed = kind >= len(OPENED)
+    valid &= ~in_udp | (known_type & ((link != RAW) | exact) & ((kind > 0) | tcp) & ~closed)
     at[rows[closed]] = -1
     for number, packets in enumerate(np.bincount(kind[valid | closed]).tolist()):
         counts[NAMES[number]] += packets

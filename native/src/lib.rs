@@ -15,7 +15,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// Raised whenever a function or structure below changes; Python loads no library with another number.
-const ABI: i64 = 3;
+const ABI: i64 = 4;
 const FAILED: i64 = -1;
 
 #[no_mangle]

@@ -169,7 +169,7 @@ NO_ROWS = {
     "unread-ip-in-ip behind a routing header": (101, extended(SIX[4][1], HOP, ROUTE, ATOMIC, last=4)),
     "unread-l2tpv3": (101, changed(FOUR, protocol=115)),
     "unread-6in4 behind AH": (101, sealed(changed(FOUR, protocol=41))),
-    "unread-mpls": (1, bytes(12) + b"\x88\x47" + bytes(30)),
+    "unread-mpls": (1, bytes(12) + b"\x88\x47" + bytes(100)),
     "unread-llc": (1, bytes(12) + b"\x00\x20\xaa\xaa\x03\x00\x00\x00\x08\x00" + bytes(30)),
     "not-ip but a spanning tree": (1, bytes(12) + b"\x00\x20\x42\x42\x03" + bytes(30)),
     "not-ip but of Cisco": (1, bytes(12) + b"\x00\x20\xaa\xaa\x03\x00\x00\x0c\x20\x00" + bytes(30)),

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ from tests.fingerprint.capture.test_reading import PLAIN, TALK, same
 from tests.support import capture_bytes as write
 from tests.support.made_capture import RTT_S, acked, flight, talk, written
 
-pytest.importorskip("scapy", reason="needs Scapy: pip install 'configtron[craft]'")
+pytestmark = pytest.mark.skipif(find_spec("scapy") is None, reason="needs Scapy: pip install 'configtron[craft]'")
 MACS = bytes.fromhex("020000000001020000000002")
 NFLOG, PPI, ETHERNET = 239, 192, 1
 
@@ -76,7 +77,7 @@ def llc(packet: bytes) -> bytes:
     return ether(body, struct.pack(">H", len(body) if len(body) < 1500 else 1400))
 
 
-LABEL, LAST = struct.pack(">I", 17 << 12 | 64), struct.pack(">I", 18 << 12 | 1 << 8 | 64)
+LABEL, LAST, WIRE = (struct.pack(">I", word << 8 | 64) for word in (17 << 4, 18 << 4 | 1, 19 << 4 | 1))
 SPAN2, SPAN3 = (b"\x10\0" + number + bytes(4) for number in (b"\x88\xbe", b"\x22\xeb"))
 TAG = struct.pack(">HHBB", 0, 100, 0, 0)
 
@@ -90,7 +91,8 @@ def gtp(packet: bytes, flags: int, rest: bytes) -> bytes:
 
 
 # What tshark must be told.
-TOLD = ("-d", "udp.port==8472,vxlan", "-d", "udp.port==5555,ip")
+TOLD = ("-d", "udp.port==8472,vxlan", "-d", "udp.port==5555,ip", "-d", "mpls.label==19,pwethnocw",
+        "-d", "mpls.label==20,pwethcw")  # fmt: skip
 VXLAN, STATION = b"\x08\0\0\0\0\0\x2a\0", b"\x08\x02\0\0" + bytes(20)
 WRAPS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "GRE": (ETHERNET, lambda p: ether(four(b"\0\0" + write.kind(p) + p, 47), b"\x08\x00")),
@@ -114,6 +116,12 @@ WRAPS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "VXLAN behind options": (101, lambda p: six(b"\x11" + bytes(7) + udp(VXLAN + whole_frame(p), 4789)[20:], 0)),
     "MPLS": (ETHERNET, lambda p: ether(LABEL + LAST + p, b"\x88\x47")),
     "MPLS in a VLAN": (ETHERNET, lambda p: ether(b"\0\5\x88\x47" + LAST + p, b"\x81\x00")),
+    "Ethernet behind labels": (ETHERNET, lambda p: ether(WIRE + whole_frame(p), b"\x88\x48")),
+    "Ethernet behind a control word": (ETHERNET, lambda p: ether(LABEL[:1] + b"\x01\x41\x40" + bytes(4) + whole_frame(p), b"\x88\x47")),
+    "MPLS in IPv6": (101, lambda p: six(LABEL + LAST + p, 137)),
+    "PPTP": (
+        101, lambda p: four(b"\x30\x81\x88\x0b" + struct.pack(">HHII", len(p) + 4, 7, 1, 1) + b"\xff\3" + ppp(p), 47)
+    ),
     "MPLS in cooked frames": (113, lambda p: bytes(14) + b"\x88\x47" + LAST + p),
     "VXLAN": (101, lambda p: udp(VXLAN + whole_frame(p), 4789)),
     "VXLAN with a group, on Linux' port": (101, lambda p: udp(b"\x88\0\0\7\0\0\1\0" + whole_frame(p), 8472)),
@@ -121,7 +129,7 @@ WRAPS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
         ETHERNET, lambda p: ether(pppoe(udp(VXLAN + whole_frame(udp(VXLAN + whole_frame(p), 4789)), 4789)), b"\x88\x64")
     ),
     "MPLS in VXLAN": (101, lambda p: udp(VXLAN + ether(LAST + p, b"\x88\x47"), 4789)),
-    "VXLAN-GPE": (101, lambda p: udp(b"\x0c\0\0" + bytes([p[0] // 32 - 1]) + VXLAN[4:] + p, 4790)),
+    "VXLAN-GPE": (101, lambda p: udp(b"\x0c\0\0" + bytes([2 - (p[0] >> 4 == 4)]) + VXLAN[4:] + p, 4790)),
     "Geneve with an option": (101, lambda p: udp(b"\2\0\x65\x58\0\0\7\0\1\2\3\1abcd" + whole_frame(p), 6081)),
     "Geneve with IP": (101, lambda p: udp(b"\0\0" + write.kind(p) + VXLAN[4:] + p, 6081)),
     "GTP": (101, lambda p: gtp(p, 0x30, b"")),
@@ -180,17 +188,17 @@ def _tsharks(path: Path) -> list[tuple[int, ...]]:
 PROVEN = (flight(2 * RTT_S, 0, 10, echo_s=RTT_S + 0.001), acked(2, 2 * RTT_S + 0.002), flight(3 * RTT_S + 0.002, 10, 4))
 
 
-def half_labelled(folder: Path) -> Path:
-    """A connection whose server's data goes through MPLS on its way here."""
+def half_hidden(folder: Path) -> Path:
+    """A connection whose server's data comes in SNAP, which Scapy reads."""
     frames = [
-        (at, ether(LAST + frame, b"\x88\x47") if frame[12:16] == b"\xc6\x33\x64\x02" else write.ethernet(frame))
+        (at, llc(frame) if frame[12:16] == b"\xc6\x33\x64\x02" else write.ethernet(frame))
         for at, frame in talk(*PROVEN).frames
     ]
     return written(frames, folder, link=1)
 
 
-def test_with_labels_on_some_frames_a_connection_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["fingerprint", "pcap", "-f", "jsonl", str(half_labelled(tmp_path))]) == DONE
+def test_with_scapy_for_some_frames_a_connection_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fingerprint", "pcap", "-f", "jsonl", str(half_hidden(tmp_path))]) == DONE
     (one,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert one["observations"]["icw"]["value"] == 10 and one["observations"]["icw"]["grade"] == "C"
     assert "incomplete" not in one
@@ -199,17 +207,17 @@ def test_with_labels_on_some_frames_a_connection_is_whole(tmp_path: Path, capsys
 def test_without_scapy_such_frames_are_counted_and_nothing_is_whole(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A SYN-ACK in clear, the data labelled, and beside it a connection that may lack segments as well."""
+    """A SYN-ACK in clear, the data in SNAP, and beside it a connection that may lack segments as well."""
     for name in [name for name in sys.modules if name.split(".")[0] == "scapy"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "scapy", None)
-    data = half_labelled(tmp_path).read_bytes()
+    data = half_hidden(tmp_path).read_bytes()
     frames = [(at, write.ethernet(frame)) for at, frame in talk(*PROVEN, port=40001).frames]
     path = tmp_path / "both.pcap"
     path.write_bytes(data + write.pcap(frames, nano=True, link=1)[24:])
     assert run(["fingerprint", "pcap", "-f", "jsonl", str(path)]) == PARTIAL
     out, err = capsys.readouterr()
-    assert "unread-mpls" in err and "configtron[craft]" in err
+    assert "unread-llc" in err and "configtron[craft]" in err
     for one in map(json.loads, out.splitlines()):
         assert one["incomplete"] is True
         assert {o.get("grade") for knob, o in one["observations"].items() if knob in ("icw", "data_rto")} <= {"N"}
@@ -243,6 +251,7 @@ def test_what_is_no_tunnel_is_counted_as_what_it_is(name: str, frame: bytes) -> 
     (NFLOG, struct.pack(">BBH", 2, 0, 5) + struct.pack("<HH", 0, 1) * 5000),
     (ETHERNET, ether(b"\x45" * 40, b"\x89\x3f")),
     (9, b"\xff"),
+    (101, six(b"\x11\xff" + bytes(60), 60)),
 ])  # fmt: skip
 def test_crafted_tunnels_end(link: int, frame: bytes) -> None:
     """Labels without end, attributes of no length, bytes by chance: no exception, no TCP, little time."""
@@ -255,7 +264,7 @@ def test_scapy_is_imported_for_unknown_frames_only(tmp_path: Path) -> None:
     code = "import sys; from configtron.cli.outermost import run; run(sys.argv[1:]); print('scapy' in sys.modules)"
     path = tmp_path / "plain.pcap"
     path.write_bytes(write.pcap([(at, write.ethernet(frame)) for at, frame in TALK], nano=True, link=1))
-    for file, wanted in ((path, "False"), (half_labelled(tmp_path), "True")):
+    for file, wanted in ((path, "False"), (half_hidden(tmp_path), "True")):
         words = [sys.executable, "-c", code, "-q", "fingerprint", "pcap", "-f", "csv", "-o", "/dev/null", str(file)]
         assert subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip() == wanted
 
