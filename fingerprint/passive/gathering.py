@@ -170,9 +170,8 @@ class Gathering:
     def _too_big(self, found: Connections) -> dict[int, list[int]]:
         """Return the MTUs that ICMP messages named since the last time, by connection: the latest that had begun."""
         sizes: dict[int, list[int]] = {}
-        for key, at, mtu in self.heads.too_big:
-            pair = found.rows.pair[found.begin] == self.pairs.number([key])[0]
-            begun = np.flatnonzero(pair & (found.rows.at[found.begin] <= at))
+        for pair, at, mtu in self.heads.too_big:
+            begun = np.flatnonzero((found.rows.pair[found.begin] == pair) & (found.rows.at[found.begin] <= at))
             if len(begun):
                 sizes.setdefault(int(begun[-1]), []).append(mtu)
         self.heads.too_big.clear()

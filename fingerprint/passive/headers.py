@@ -21,7 +21,7 @@ Source     RFC 791, RFC 8200, RFC 9293; frames that are read here and by `probe/
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -39,16 +39,17 @@ from configtron.fingerprint.passive.columns import (
     joined,
     radix_order,
 )
-from configtron.fingerprint.passive.extension_headers import IS_EXTENSION, pass_extensions
+from configtron.fingerprint.passive.extension_headers import IS_EXTENSION, ROUTING, pass_extensions
 from configtron.fingerprint.passive.heads import Heads, Segments, keep_heads, segments_of
 from configtron.fingerprint.passive.link import network_at
 from configtron.fingerprint.passive.options import read_options
-from configtron.fingerprint.passive.too_big import too_big
+from configtron.fingerprint.passive.too_big import quoted_packets
 from configtron.fingerprint.passive.tunnels import TUNNELS, UNREAD, Dissect, unfold
 
 TCP = 6
 # IP protocol number -> counter of packets that are no TCP. ESP is encrypted.
-PROTOCOLS = {17: "udp", 1: "icmp", 58: "icmp", 50: "esp", 132: "sctp"} | {n: UNREAD + s for n, s in TUNNELS.items()}
+PROTOCOLS = {17: "udp", 1: "icmp", 58: "icmp", 50: "esp", 132: "sctp", ROUTING: UNREAD + "routing"}
+PROTOCOLS |= {number: UNREAD + name for number, name in TUNNELS.items()}
 # A fragment of these holds a part of a segment, or may: later fragments name only the first header.
 IN_SEGMENTS = IS_EXTENSION[6] | (np.arange(256) == TCP)
 
@@ -57,9 +58,10 @@ HEADER4 = np.dtype(
      ("protocol", "u1"), ("sum", ">u2"), ("source", ">u4"), ("destination", ">u4")]
 )  # fmt: skip
 HEADER6 = np.dtype(
-    [("word", ">u4"), ("payload", ">u2"), ("next", "u1"), ("ttl", "u1"), ("source_high", ">u8"), ("source_low", ">u8"),
-     ("destination_high", ">u8"), ("destination_low", ">u8")]
+    [("word", ">u4"), ("payload", ">u2"), ("next", "u1"), ("ttl", "u1"), ("high", ">u8"), ("low", ">u8"),
+     ("destination", "V16")]
 )  # fmt: skip
+ADDRESS6, DESTINATION6 = np.dtype([("high", ">u8"), ("low", ">u8")]), 24
 HEADER_TCP = np.dtype(
     [("source", ">u2"), ("destination", ">u2"), ("seq", ">u4"), ("ack", ">u4"), ("offset", "u1"), ("flags", "u1"),
      ("window", ">u2"), ("check", ">u2"), ("rest", "V42")]
@@ -153,16 +155,34 @@ def _read(
     """Return the segments of these frames, IPv4's first. number: of each frame, with its file's."""
     first_bytes = _first_bytes_of(frames)
     at = unfold(frames, first_bytes, network_at(first_bytes, counts), dissect, counts)
+    found, four, six = _envelopes(_source_of_headers(first_bytes, frames, at, HEADER6.itemsize), frames, at, counts)
+    quoted, sizes = quoted_packets(frames, at, four, six)
+    if sizes:
+        heads.too_big += _quoted(quoted, sizes, pairs)
+    return _segments(frames, number, first_bytes, found, pairs, counts) if len(found.frame) else None
+
+
+def _quoted(frames: Frames, sizes: list[int], pairs: Pairs) -> Iterator[tuple[int, int, int]]:
+    """Yield (pair of ends, time in ns, size) of each frame that holds TCP up to its ports."""
+    about, _, _ = _envelopes(frames, frames, np.zeros(len(sizes), np.int64), Counter())
+    named = frames.kept[about.frame] - about.tcp_at >= 4
+    header = taken(frames.data, np.where(named, frames.start[about.frame] + about.tcp_at, 0), HEADER_TCP)
+    numbers = _numbered(about, header, pairs)[0]
+    for pair, frame in zip(numbers[named].tolist(), about.frame[named].tolist(), strict=True):
+        yield pair, int(frames.at[frame]), sizes[frame]
+
+
+def _envelopes(source: Frames, frames: Frames, at: Column, counts: Counter[str]) -> tuple[Envelopes, Column, Column]:
+    """Return the envelopes of what may hold TCP, and which frames are of IPv4, and of IPv6. source: `frames`, or their
+    first bytes if those hold the headers."""
     room = frames.kept - at
     readable = (at >= 0) & (room > 0)
     counts["cut-header"] += int(np.count_nonzero((at >= 0) & (room <= 0)))
-    source = _source_of_headers(first_bytes, frames, at, HEADER6.itemsize)
     nibble = source.data[np.where(readable, source.start + at, 0)] >> 4
     four, six = np.flatnonzero(readable & (nibble == 4)), np.flatnonzero(readable & (nibble == 6))
     counts["malformed-ip"] += int(np.count_nonzero(readable & (nibble != 4) & (nibble != 6)))
     found = _both(_version4(source, frames, at, four, counts), _version6(source, frames, at, six, counts))
-    heads.too_big += too_big(frames, at, four, six)
-    return _segments(frames, number, first_bytes, found, pairs, counts) if len(found.frame) else None
+    return found, four, six
 
 
 def _first_bytes_of(frames: Frames) -> Frames:
@@ -210,29 +230,31 @@ def _version6(source: Frames, frames: Frames, at: Column, rows: Column, counts: 
     header = taken(source.data, source.start[rows] + at, HEADER6)
     payload = header["payload"].astype(np.int64)
     end = np.where(payload == 0, frames.length[rows] - at, payload + 40)
-    place, fragment = np.full(len(rows), 40, np.int64), np.zeros(len(rows), np.uint16)
-    keep = _find_tcp(6, frames, rows, at, end, place, header["next"].copy(), fragment, counts)
+    place, final = np.full(len(rows), 40, np.int64), np.full(len(rows), DESTINATION6, np.int64)
+    fragment = np.zeros(len(rows), np.uint16)
+    keep = _find_tcp(6, frames, rows, at, end, place, header["next"].copy(), fragment, counts, final)
     header = header if len(keep) == len(rows) else _select_records(header, keep)
+    there = taken(frames.data, (frames.start[rows] + at + final)[keep], ADDRESS6)
     return Envelopes(
         0, rows[keep], at[keep] + place[keep], at[keep] + end[keep],
         header["ttl"], (header["word"] >> 20).astype(np.uint8), np.zeros(len(keep), np.uint16),
         np.zeros(len(keep), bool),
-        tuple(header[name].astype(np.uint64) for name in HEADER6.names[4:]),  # type: ignore[arg-type, index]
+        tuple(one[name].astype(np.uint64) for one in (header, there) for name in ADDRESS6.names),  # type: ignore[arg-type, union-attr]
     )  # fmt: skip
 
 
 def _find_tcp(
     version: int, frames: Frames, rows: Column, at: Column, end: Column, place: Column, kind: Column, fragment: Column,
-    counts: Counter[str],
+    counts: Counter[str], final: Column | None = None,
 ) -> Column:  # fmt: skip
     """Return which packets hold a whole segment; `place` becomes its place in the packet. Count the others.
 
     at, end    where in the frame the packet begins, and its length by its header
-    place, kind, fragment  as `pass_extensions` takes them
+    place, kind, fragment, final  as `pass_extensions` takes them
     """
     room = frames.kept[rows] - at
     cut = room < (20 if version == 4 else 40)
-    cut |= pass_extensions(version, frames.data, frames.start[rows] + at, room, place, kind, fragment)
+    cut |= pass_extensions(version, frames.data, frames.start[rows] + at, room, place, kind, fragment, final)
     bad = ~cut & ((place < 20) | (end < place))
     fragmented = ~cut & ~bad & (fragment > 0)
     unread = fragmented & IN_SEGMENTS[kind]

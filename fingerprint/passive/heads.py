@@ -48,8 +48,8 @@ class Heads:
     def __init__(self) -> None:
         self.kept: dict[int, KeptSegment] = {}
         self.wanted: dict[int, RecordRest] = {}
-        # Of ICMP messages that a packet was too big: the key of its pair of ends, the time (ns), the MTU.
-        self.too_big: list[tuple[bytes, int, int]] = []
+        # Of ICMP messages that a packet was too big: its pair of ends, the time (ns), the MTU.
+        self.too_big: list[tuple[int, int, int]] = []
         # Bytes held, about.
         self.size = 0
 

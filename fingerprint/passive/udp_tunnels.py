@@ -100,7 +100,7 @@ def _gre(byte: Column) -> Header:
     """Read GRE: checksum, key and number are optional, PPTP's acknowledged number too. ERSPAN I has no number and no
     header of its own; of ERSPAN III, Ethernet frames are read."""
     kind, version = byte[2] << 8 | byte[3], byte[1] & 7
-    size = 4 + 4 * ((byte[0] >> 7) + (byte[0] >> 5 & 1) + (byte[0] >> 4 & 1) + (byte[1] >> 7) * version)
+    size = 4 + 4 * ((byte[0] >> 7) + (byte[0] >> 5 & 1) + (byte[0] >> 4 & 1) + (byte[1] >> 7) * (version == 1))
     second, third = (kind == ERSPAN) & ((byte[0] & 0x10) != 0), kind == ERSPAN3
     of_frame, more = (byte[size + k, np.arange(byte.shape[1])] for k in (10, 11))
     valid = ((byte[0] & 0x4F) == 0) & (version == (kind == ETHER_PPP)) & (GRE_LINKS[kind] > 0)

@@ -137,6 +137,27 @@ def test_extension_headers_are_passed(headers: tuple[tuple[int, bytes], ...]) ->
     assert same(rows_of(write.pcap(frames, nano=True))[0], PLAIN)
 
 
+def routed(packet: bytes, kind: int, *after: bytes) -> bytes:
+    """The same IPv6 packet on its way to an address before its own; `after`: addresses behind its own in the header."""
+    hops = (*after, packet[24:40]) if kind == 0 else (packet[24:40], *after)
+    way = packet[:24] + b"\xfd" + bytes(14) + b"\7" + packet[40:]
+    return extended(way, (43, bytes((len(hops) * 2, kind, len(hops))) + bytes(4) + b"".join(hops)))
+
+
+@pytest.mark.parametrize(("kind", "after"), [(0, ()), (0, (b"\xfe" * 16,)), (2, ()), (4, ()), (4, (b"\xfe" * 16,) * 3)])
+def test_a_packet_on_its_way_goes_to_its_last_address(kind: int, after: tuple[bytes, ...]) -> None:
+    """The answers go without a routing header; of a type that is not read, the frame is counted."""
+    back = SIX[1][1][8:24]
+    frames = [(at, f if f[8:24] == back else routed(f, kind, *after)) for at, f in SIX]
+    rows, _, _ = rows_of(write.pcap([*frames, *SIX], nano=True))
+    plain, _, _ = rows_of(write.pcap([*SIX, *SIX], nano=True))
+    assert same(rows, plain) and set(rows.pair.tolist()) == {0}
+    _, counts, _ = rows_of(
+        write.pcap([(0, routed(SIX[0][1], 3)), (0, extended(SIX[0][1], (43, b"\0\4\1" + bytes(4))))])
+    )
+    assert counts["unread-routing"] == 2 and not counts["tcp"]
+
+
 def sealed(packet: bytes) -> bytes:
     """IPv4 with AH before what it carries."""
     size = int.from_bytes(packet[2:4], "big") + 24

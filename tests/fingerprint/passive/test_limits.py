@@ -31,7 +31,9 @@ def too_big(port: int = 40000, version: int = 4, kind: tuple[int, int] = (3, 4),
         body = struct.pack(">BBHHH", *kind, 0, 0, mtu) + _ip4(6, 1500) + ends + ports
         packet = _ip4(1, 20 + len(body)) + ends[4:] + ends[:4] + body
     else:
-        quoted = struct.pack(">IHBB", 6 << 28, 8, 6, 64) + SIX[16:] + SIX[:16] + ports
+        # It was on its way to another address before the client's.
+        way = struct.pack(">BBBBI", 6, 2, 4, 1, 0) + SIX[:16]
+        quoted = struct.pack(">IHBB", 6 << 28, 32, 43, 64) + SIX[16:] + b"\xfd" + bytes(15) + way + ports
         body = struct.pack(">BBHI", 2, 0, 0, 1280) + quoted
         packet = struct.pack(">IHBB", 6 << 28, len(body), 58, 64) + SIX + body
     return lambda c: c.frames.append((round(1000.3e9), packet))

@@ -79,6 +79,7 @@ def llc(packet: bytes) -> bytes:
 
 LABEL, LAST, WIRE = (struct.pack(">I", word << 8 | 64) for word in (17 << 4, 18 << 4 | 1, 19 << 4 | 1))
 SPAN2, SPAN3 = (b"\x10\0" + number + bytes(4) for number in (b"\x88\xbe", b"\x22\xeb"))
+CONTROL = b"\0\x01\x41\x40" + bytes(4)
 TAG = struct.pack(">HHBB", 0, 100, 0, 0)
 
 
@@ -117,7 +118,7 @@ WRAPS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "MPLS": (ETHERNET, lambda p: ether(LABEL + LAST + p, b"\x88\x47")),
     "MPLS in a VLAN": (ETHERNET, lambda p: ether(b"\0\5\x88\x47" + LAST + p, b"\x81\x00")),
     "Ethernet behind labels": (ETHERNET, lambda p: ether(WIRE + whole_frame(p), b"\x88\x48")),
-    "Ethernet behind a control word": (ETHERNET, lambda p: ether(LABEL[:1] + b"\x01\x41\x40" + bytes(4) + whole_frame(p), b"\x88\x47")),
+    "Ethernet behind a control word": (ETHERNET, lambda p: ether(CONTROL + whole_frame(p), b"\x88\x47")),
     "MPLS in IPv6": (101, lambda p: six(LABEL + LAST + p, 137)),
     "PPTP": (
         101, lambda p: four(b"\x30\x81\x88\x0b" + struct.pack(">HHII", len(p) + 4, 7, 1, 1) + b"\xff\3" + ppp(p), 47)
@@ -252,6 +253,7 @@ def test_what_is_no_tunnel_is_counted_as_what_it_is(name: str, frame: bytes) -> 
     (ETHERNET, ether(b"\x45" * 40, b"\x89\x3f")),
     (9, b"\xff"),
     (101, six(b"\x11\xff" + bytes(60), 60)),
+    (101, four(b"\xb0\x87\x88\x0b" + bytes(60), 47)),
 ])  # fmt: skip
 def test_crafted_tunnels_end(link: int, frame: bytes) -> None:
     """Labels without end, attributes of no length, bytes by chance: no exception, no TCP, little time."""
