@@ -25,9 +25,9 @@ from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
 from configtron.model.errors import BadInput
 from tests.fingerprint.capture.test_reading import DIALECTS, TALK
-from tests.fingerprint.passive.test_tunnels import WRAPS
 from tests.support import ROOT
 from tests.support import capture_bytes as write
+from tests.support.tunnelled import WRAPS
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="needs the native reader: make native (rustc)")
 FOUR, SIX = TALK[4][1], write.conversation(6)[4][1]
