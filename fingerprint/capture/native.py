@@ -69,6 +69,9 @@ SHARE_ROWS = (*[_LONG] * 4, np.int32, *[_SHORT] * 3, _BYTE, _BYTE, np.int8, _BYT
 SHARE_FACTS = (*[_LONG] * 8, *[_BYTE] * 5)
 REPEAT_ROWS = (_LONG, _LONG, np.int32, np.uint32, _SHORT, _SHORT, _BYTE, _BYTE)
 REPEAT_SENT, REPEAT_FACTS = (*[_LONG] * 4, *[_BYTE] * 3), (*[_LONG] * 3, _BYTE)
+# M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of mallopt(3), bytes. Columns come and go by the thousand; glibc would return
+# each to the kernel, which would clear its pages for the next.
+KEPT_FREE = ((-3, 1 << 25), (-1, 1 << 27))
 _LISTS = _Layout(begin=np.int64, held=np.int64, size=np.int64, syns=np.int64, opens=np.int64, others=np.int64, keys=KEY)
 
 
@@ -93,6 +96,8 @@ def library() -> ctypes.CDLL | None:
         found.configtron_repeats.restype = number
     except (OSError, AttributeError):
         return None
+    for option, size in KEPT_FREE if hasattr(process := ctypes.CDLL(None), "mallopt") else ():
+        process.mallopt(option, size)
     return found
 
 
