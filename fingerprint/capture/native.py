@@ -96,8 +96,8 @@ def library() -> ctypes.CDLL | None:
         found.configtron_repeats.restype = number
     except (OSError, AttributeError):
         return None
-    for option, size in KEPT_FREE if hasattr(process := ctypes.CDLL(None), "mallopt") else ():
-        process.mallopt(option, size)
+    for option, most in KEPT_FREE if hasattr(process := ctypes.CDLL(None), "mallopt") else ():
+        process.mallopt(option, most)
     return found
 
 
