@@ -121,6 +121,7 @@ class ConnectionChoice(NamedTuple):
                 reports = reports.only(np.fromiter((met[cell] for cell in cells), bool, len(cells)))
             counts["chosen"] += len(reports) * self.narrows
             yield reports
+            del reports  # its memory is needed for the next
 
     def keys(self, reports: ConnectionReports, files: Sequence[str]) -> list[Key]:
         """Return the sort key of each connection; no two keys are equal."""

@@ -123,6 +123,7 @@ def _write_in_order(
                     out.write(f"{row}\n")
                 else:
                     waiting.append((key, row))
+            del reports, lines  # their memory is needed for the next
     finally:
         out.writelines(f"{row}\n" for _, row in waiting)
 

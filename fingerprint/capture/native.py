@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from configtron.fingerprint.capture.packet_blocks import PacketWalk
-from configtron.fingerprint.passive.columns import FILE_SHIFT, KEY, TYPES, Column, Frames, Rows
+from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, KEY, TYPES, Column, Frames, Rows
 from configtron.fingerprint.passive.connections import PASSES, Passes
 from configtron.fingerprint.passive.headers import PlainSegments
 from configtron.fingerprint.passive.heads import Segments
@@ -64,6 +64,15 @@ _ROWS = _Layout(**{name: TYPES[name] for name in Rows._fields})
 KINDS = ("arp", "lldp", "not-ip", "icmp", "udp", "pppoe-control", *NAMES)
 # The columns that are equal in copies of a segment: `native/src/rows.rs`.
 COMPARED = ("side", "seq", "ack", "flags", "window", "length", "tsval", "tsecr", "ident", "check", "bits")
+# Types of the columns that `native/src/limits.rs` and `native/src/repeats.rs` read.
+_LONG, _SHORT, _BYTE = np.int64, np.uint16, np.uint8
+SHARE_ROWS = (*[_LONG] * 4, np.int32, *[_SHORT] * 3, _BYTE, _BYTE, np.int8, _BYTE)
+SHARE_FACTS = (*[_LONG] * 8, *[_BYTE] * 5)
+REPEAT_ROWS = (_LONG, _LONG, np.int32, np.uint32, _SHORT, _SHORT, _BYTE, _BYTE)
+REPEAT_SENT, REPEAT_FACTS = (*[_LONG] * 4, *[_BYTE] * 3), (*[_LONG] * 3, _BYTE)
+# M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of mallopt(3), bytes. Columns come and go by the thousand; glibc would return
+# each to the kernel, which would clear its pages for the next.
+KEPT_FREE = ((-3, 1 << 25), (-1, 1 << 27))
 _LISTS = _Layout(begin=np.int64, held=np.int64, size=np.int64, syns=np.int64, opens=np.int64, others=np.int64, keys=KEY)
 
 
@@ -83,8 +92,13 @@ def library() -> ctypes.CDLL | None:
         found.configtron_order.argtypes = pointer, size, pointer
         found.configtron_unwrapped.argtypes = pointer, pointer, pointer, size, pointer, size, pointer
         found.configtron_equal.argtypes = pointer, size, pointer
+        found.configtron_shares.argtypes = [pointer, size] * 3
+        found.configtron_repeats.argtypes = [pointer, size] * 4
+        found.configtron_repeats.restype = number
     except (OSError, AttributeError):
         return None
+    for option, most in KEPT_FREE if hasattr(process := ctypes.CDLL(None), "mallopt") else ():
+        process.mallopt(option, most)
     return found
 
 
@@ -180,7 +194,30 @@ def passes() -> Passes | None:
         failed = called.configtron_unwrapped(first, *others[:2], len(numbers), others[2], len(initial), last)
         return PASSES.unwrapped(numbers, of, initial, resets) if failed else into
 
-    return Passes(order, equal, unwrapped)
+    def shares(rows: Sequence[Column], facts: Sequence[Column], limits: int) -> tuple[Column, ...] | None:
+        into = [np.full((len(facts[0]), limits), missing, np.int64) for missing in (0, 0, ABSENT, ABSENT)]
+        tables = _plain(rows, SHARE_ROWS), _plain(facts, SHARE_FACTS), [column.reshape(-1) for column in into]
+        return None if _filled(called.configtron_shares, *tables) else tuple(into)
+
+    def repeats(rows: Sequence[Column], sent: Sequence[Column], facts: Sequence[Column]) -> tuple[Column, ...] | None:
+        into = [np.empty(len(sent[0]), np.int64) for _ in range(2)]
+        tables = _plain(rows, REPEAT_ROWS), _plain(sent, REPEAT_SENT), _plain(facts, REPEAT_FACTS), into
+        count = _filled(called.configtron_repeats, *tables)
+        return None if count < 0 else tuple(column[:count] for column in into)
+
+    return Passes(order, equal, unwrapped, shares, repeats)
+
+
+def _plain(columns: Sequence[Column], kinds: Sequence[DTypeLike]) -> list[Column]:
+    """Return the columns contiguous and of these types."""
+    return [np.ascontiguousarray(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+
+
+def _filled(function: Callable[..., int], *tables: Sequence[Column]) -> int:
+    """Call a function with pointers to the columns of each table, and their length."""
+    pointers = [np.array([*map(_address, table)]) for table in tables]
+    words = [(_address(one), len(table[0])) for one, table in zip(pointers, tables, strict=True)]
+    return function(*(word for pair in words for word in pair))
 
 
 def _address(column: Column) -> int:

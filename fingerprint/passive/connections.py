@@ -92,6 +92,10 @@ class Connections(NamedTuple):
 
 # (numbers, their connections, initial numbers by connection, which are resets') -> distances.
 Unwrapped = Callable[[Column, Column, Column, Column], Column]
+# (columns over rows, columns over connections, number of limits) -> as `limits._shares`; None: it failed.
+Shares = Callable[[Sequence[Column], Sequence[Column], int], tuple[Column, ...] | None]
+# (columns over rows, over a side's segments, over connections) -> (segments that repeat or leave a hole, kinds); None.
+Repeats = Callable[[Sequence[Column], Sequence[Column], Sequence[Column]], tuple[Column, ...] | None]
 
 
 class Passes(NamedTuple):
@@ -100,6 +104,8 @@ class Passes(NamedTuple):
     order: Callable[[Column], Column]
     equal: EqualPairs
     unwrapped: Unwrapped
+    shares: Shares | None = None
+    repeats: Repeats | None = None
 
 
 class Direction(NamedTuple):

@@ -32,7 +32,7 @@ from configtron.fingerprint.passive.columns import (
     joined,
     no_rows,
 )
-from configtron.fingerprint.passive.connections import Connections, Passes, connect, running
+from configtron.fingerprint.passive.connections import PASSES, Connections, Passes, connect, running
 from configtron.fingerprint.passive.heads import Heads
 from configtron.fingerprint.passive.later_flights import FLIGHTS_MOST, LaterFlight
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, ConnectionSummary, summarise
@@ -80,7 +80,7 @@ class Gathering:
     def __init__(self, most: int | None = None, *, trips: bool = False, passes: Passes | None = None) -> None:
         self.pairs, self.heads = Pairs(), Heads()
         self.counts: Counter[str] = Counter()
-        self.most, self.trips, self.passes = most, trips, passes
+        self.most, self.trips, self.passes = most, trips, passes or PASSES
         # The frames before which a clock was set back.
         self.steps: list[int] = []
         # By file: the latest time in it, since its clock was set back.
@@ -154,7 +154,7 @@ class Gathering:
         if not rows.size:
             return
         found = connect(rows, self.pairs.ends.ports, self.steps, self.passes)
-        summary = summarise(found, self._too_big(found), trips=self.trips)
+        summary = summarise(found, self._too_big(found), trips=self.trips, passes=self.passes)
         self._add(summary)
         over = np.full(found.total, last)
         if not last:

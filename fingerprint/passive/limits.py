@@ -42,7 +42,7 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, FRAME_MASK, SACKED, Column
-from configtron.fingerprint.passive.connections import NEVER, Connections, before, highest, leader, running
+from configtron.fingerprint.passive.connections import NEVER, Connections, Shares, before, highest, leader, running
 from configtron.fingerprint.passive.first_flight import STAMP_BYTES
 from configtron.fingerprint.passive.retransmissions import CAUSES, PROBE_RTTS, TIMER_NS, Retransmissions, Sent
 from configtron.model.nouns import FIN, RST, SYN
@@ -149,40 +149,86 @@ def largest(columns: Mapping[str, Column]) -> tuple[Column, Column]:
 
 def share_time(
     found: Connections, sent: Sequence[Sent], again: Sequence[Retransmissions], scales: Sequence[Column],
-    columns: Mapping[str, Column],
+    columns: Mapping[str, Column], shares: Shares | None = None,
 ) -> dict[str, Column]:  # fmt: skip
     """Return the columns of all limits, over connections.
 
     sent, again, scales   by side (client, server): its segments, its repeats, the shift of its windows (-1: unknown)
+    shares                a native function that computes the same; None, or where it gives None: this module does
     """
-    rows, count = found.rows, found.total
+    rows = found.rows
     main = columns["server_bytes"] >= columns["client_bytes"]
     trips = [_shortest_trip(found, sent, number, columns) for number in (0, 1)]
     late = np.where(main, trips[1], trips[0])
     late -= late // EARLY_DIVISOR
+    cause, alive = np.full(rows.size, -1, np.int8), np.zeros(rows.size, bool)
+    for side, repeats in zip(sent, again, strict=True):
+        caused = repeats.kind < len(CAUSES)
+        cause[repeats.row[caused]] = repeats.kind[caused]
+        alive[side.row[side.alive]] = True
+    segment, offered = _segment_size(main, columns)
+    facts = _Facts(
+        found.begin, found.end, columns["ended"], late, np.where(np.minimum(*trips) > 0, trips[0] + trips[1], 0),
+        np.where(main, scales[0], scales[1]), segment, offered * 31 // 32, main, columns["sack"] == 1,
+        found.opened[:, 0] | found.opened[:, 1], columns["frag_needed"] > 0,
+        # how many packets a merged frame was is not known without the MSS
+        (np.maximum(columns["client_mss"], columns["server_mss"]) > 0) | (segment <= PLAIN_MOST),
+    )  # fmt: skip
+    seen = (
+        rows.at, rows.frame, found.seq, found.ack, rows.length, rows.flags, rows.window, rows.ident, rows.bits,
+        found.server, cause, alive,
+    )  # fmt: skip
+    parts = None if shares is None else shares(seen, facts, len(LIMITS))
+    if parts is None:
+        parts = _shares(found, facts, cause, alive)
+    return {
+        f"limit_{limit}_{part}": values[:, number]
+        for number, limit in enumerate(LIMITS)
+        for part, values in zip(PARTS, parts, strict=True)
+    }
+
+
+class _Facts(NamedTuple):
+    """What the shares of each connection need, besides its rows.
+
+    begin, end, ended     its first row, the row after its last; time of its last segment (ns)
+    late, rtt             by how much the main sender sees the other side's rows later; round trip (ns, 0: unknown)
+    scale, segment        shift of the other side's windows (-1: unknown); payload of the main sender's full segments
+    cut                   full segments of fewer bytes are smaller than the sides agreed on
+    main, sack            whether the server is the main sender; whether SACK was agreed
+    opened, told          whether a SYN was seen; whether a router reported the path MTU
+    unmerged              whether gaps in the identification show how many packets were lost
+    """
+
+    begin: Column
+    end: Column
+    ended: Column
+    late: Column
+    rtt: Column
+    scale: Column
+    segment: Column
+    cut: Column
+    main: Column
+    sack: Column
+    opened: Column
+    told: Column
+    unmerged: Column
+
+
+def _shares(found: Connections, facts: _Facts, cause: Column, alive: Column) -> tuple[Column, ...]:
+    """Return, by connection and limit, the columns of `PARTS`. cause, alive: of each row."""
+    rows, count, main, late = found.rows, found.total, facts.main, facts.late
     by_main = found.server == main[found.of]
     at = rows.at + np.where(by_main, 0, late[found.of])
     # the rows are nearly in order: a sort by a single number is quick
     since = np.maximum(at - rows.at[found.begin][found.of], 0)
     span = int(since.max(initial=0)) + 1
     order = np.argsort(since + found.of * span, kind="stable") if span * count < MOST_NS else np.lexsort((at, found.of))
-    of, at, by_main = found.of[order], at[order], by_main[order]
-    cause = np.full(rows.size, -1)
-    alive = np.zeros(rows.size, bool)
-    for side, repeats in zip(sent, again, strict=True):
-        caused = repeats.kind < len(CAUSES)
-        cause[repeats.row[caused]] = repeats.kind[caused]
-        alive[side.row[side.alive]] = True
-    cause, alive = cause[order], alive[order]
-    scale = np.where(main, scales[0], scales[1])
-    segment, offered = _segment_size(main, columns)
-    flow = _Flow(found, order, of, at, by_main, cause, alive, scale, segment, count)
-    # how many packets a merged frame was is not known without the MSS
-    flow.lost[((np.maximum(columns["client_mss"], columns["server_mss"]) <= 0) & (segment > PLAIN_MOST))[of]] = 0
-    code = flow.codes(
-        main, np.where(np.minimum(*trips) > 0, trips[0] + trips[1], 0), columns["sack"] == 1, offered * 31 // 32
-    )
-    if (stuck := flow.stuck(columns["frag_needed"] > 0)).any():
+    of, at, by_main, cause, alive = found.of[order], at[order], by_main[order], cause[order], alive[order]
+    flow = _Flow(found, order, of, at, by_main, cause, alive, facts.scale, facts.segment, count)
+    flow.lost[~facts.unmerged[of]] = 0
+    code = flow.codes(main, facts.rtt, facts.sack, facts.cut)
+    if (stuck := flow.stuck(facts.told)).any():
         code[stuck] = MTU
     opening, opened = flow.opening(main)
     # a request that the capture begins with travels to the sender
@@ -190,7 +236,7 @@ def share_time(
     code[opening] = HANDSHAKE
     counted = (rows.bits[order] & COUNTED) != 0
     shared = np.maximum(highest(of[counted], rows.at[order][counted], count, 0), rows.at[found.begin])
-    at = np.minimum(np.maximum(at, shared[of]), columns["ended"][of])
+    at = np.minimum(np.maximum(at, shared[of]), facts.ended[of])
     took = at - before(at, of, 0)
     took[found.begin] = at[found.begin] - shared
     # the segment that ends the handshake travels to the sender, as the request does: that time is a round trip's
@@ -206,12 +252,7 @@ def share_time(
     for some, at_limit in ((new, place[new]), (hops, of[hops] * len(LIMITS) + TRIP)):
         first[at_limit[::-1]] = frame[some][::-1]
         last[at_limit] = np.maximum(last[at_limit], frame[some])
-    parts = (shares, times, first.reshape(count, -1), last.reshape(count, -1))
-    return {
-        f"limit_{limit}_{part}": values[:, number]
-        for number, limit in enumerate(LIMITS)
-        for part, values in zip(PARTS, parts, strict=True)
-    }
+    return shares, times, first.reshape(count, -1), last.reshape(count, -1)
 
 
 def _sums(place: Column, values: Column, count: int) -> Column:
@@ -293,7 +334,7 @@ class _Flow:
         self.lost = self._lost(rows.ident[order].astype(np.int64), count)
         self.repeated = _last((cause >= 0) & by_main, of)
         self.recover = before(_upto(self.tops[0], (cause >= 0) & by_main, of), of, 0)
-        self.final = np.zeros(count, np.int64)
+        self.final = found.begin.copy()
         self.final[of[self.data & by_main]] = np.flatnonzero(self.data & by_main)
         self.sides = [np.bincount(of[side], minlength=count) for side in (by_main & counts, told & ~by_main)]
 
@@ -318,11 +359,10 @@ class _Flow:
         of = self.of
         most = running(np.where(self.by_main, self.tops[0] - self.acks[0], 0), of)
         grew = most > before(most, of, 0)
-        since = np.maximum(_last(grew, of), 0)
+        since = np.maximum(_last(grew, of), self.found.begin[of])
         place = np.where(grew, np.arange(len(of)), len(of))
         until = np.minimum.accumulate(place[::-1])[::-1]
-        until = np.where(until < len(of), until, len(of) - 1)
-        until = np.where(of[until] == of, until, self.final[of])
+        until = np.where(until < self.found.end[of], until, self.final[of])
         delivered = self.acks[0][until] - self.acks[0][since]
         # a loss makes a congestion window smaller than it was
         cut = (
@@ -345,10 +385,10 @@ class _Flow:
         short = (self.wrote >= 0) & (self.length[wrote] % self.segment != 0)
         heard = np.where(self.heard[then] >= 0, at[then] - at[self.heard[then]], at[then])
         released = (heard <= rtt // SOON_DIVISOR + SOON_NS) & ~self._level()
-        paced = ~idle & (at[then] - at[self.wrote[then]] <= rtt // PACED_DIVISOR + SOON_NS)
+        paced = ~idle & ((self.wrote[then] < 0) | (at[then] - at[self.wrote[then]] <= rtt // PACED_DIVISOR + SOON_NS))
         code = np.where(idle & asked, turn[0], np.where(~short & (released | paced), CONGESTION, SENDER))
         # a packet that was lost before it came here leaves a gap in the sender's IPv4 identification
-        lost, silence = self.lost[then], at[then] - at[np.maximum(self.spoke[then], 0)]
+        lost, silence = self.lost[then], at[then] - at[np.maximum(self.spoke[then], self.found.begin[of])]
         timer = (lost > np.where(idle & asked, ASKED_LOST, 0)) & (
             silence >= np.where(rtt > 0, PROBE_RTTS * rtt, TIMER_NS)
         )

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import DSACKED, SACKED, STAMPED, Column
-from configtron.fingerprint.passive.connections import NEVER, Connections, Direction, before, latest, running
+from configtron.fingerprint.passive.connections import NEVER, Connections, Direction, Repeats, before, latest, running
 from configtron.model.nouns import FIN, RST, SYN
 
 CAUSES = ("rto", "tlp", "fast", "unneeded", "other")
@@ -128,8 +128,24 @@ class Retransmissions(NamedTuple):
     kind: Column
 
 
-def retransmissions(found: Connections, server: int, sent: Sent, rtt_ns: Column, sack: Column) -> Retransmissions:
-    """Find the segments that one side sent again. By connection: `rtt_ns` (0: unknown), `sack` (both agreed on it)."""
+def retransmissions(
+    found: Connections, server: int, sent: Sent, rtt_ns: Column, sack: Column, repeats: Repeats | None = None
+) -> Retransmissions:
+    """Find the segments that one side sent again. By connection: `rtt_ns` (0: unknown), `sack` (both agreed on it).
+
+    repeats   a native function that finds the same; None, or where it gives None: this module does
+    """
+    if repeats is not None:
+        rows, theirs, copies = found.rows, found.server != bool(server), np.zeros(len(sent.row), bool)
+        if len(found.copies_of):
+            copies = _in_other_bounds(found, sent, sent.old)
+        parts = repeats(
+            (rows.at, found.ack, rows.length, rows.tsval, rows.flags, rows.window, rows.bits, theirs),
+            (sent.row, sent.start, sent.end, sent.top, sent.old, sent.full, copies),
+            (found.begin, found.end, rtt_ns, sack),
+        )  # fmt: skip
+        if parts is not None:
+            return Retransmissions(sent.row[parts[0]], sent.of[parts[0]], parts[1])
     hole = (sent.start > sent.top) & (sent.top > NEVER)
     again = sent.old & (sent.end > 1)
     # The byte of a probe of a closed window was not taken (RFC 9293 3.8.6.1); what brings it with more is no repeat.
@@ -143,9 +159,8 @@ def retransmissions(found: Connections, server: int, sent: Sent, rtt_ns: Column,
     rows = found.rows
     place, of = sent.row[events], sent.of[events]
     acked = acked_before(found, server, place)
-    last = np.maximum.accumulate(np.where(sent.full, np.arange(len(sent.row)), 0))
-    last = np.concatenate((last[:1], last[:-1]))[events]
-    previous = np.where(sent.of[last] == of, rows.at[sent.row[last]], 0)
+    last = before(np.maximum.accumulate(np.where(sent.full, np.arange(len(sent.row)), -1)), sent.of, -1)[events]
+    previous = np.where((last >= 0) & (sent.of[last] == of), rows.at[sent.row[last]], 0)
     columns = (
         of, sent.start[events], sent.end[events], sent.top[events], hole[events], rows.at[place], previous,
         np.minimum(acked.heard_at, rows.at[place]), acked.una, acked.duplicates,

@@ -12,7 +12,18 @@ from typing import NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, CUT, LATE, SACK_OK, STAMPED, Column
-from configtron.fingerprint.passive.connections import NEVER, Connections, Direction, highest, latest, leader, running
+from configtron.fingerprint.passive.connections import (
+    NEVER,
+    PASSES,
+    Connections,
+    Direction,
+    Passes,
+    Repeats,
+    highest,
+    latest,
+    leader,
+    running,
+)
 from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES, Flights, HandshakeFacts, first_flights
 from configtron.fingerprint.passive.later_flights import IDLE_NS, LaterFlight, later_flights
 from configtron.fingerprint.passive.limits import LIMITS, PARTS, share_time
@@ -136,10 +147,13 @@ class ConnectionSummary(NamedTuple):
     later: dict[int, list[LaterFlight]]
 
 
-def summarise(found: Connections, too_big: dict[int, list[int]], *, trips: bool = False) -> ConnectionSummary:
+def summarise(
+    found: Connections, too_big: dict[int, list[int]], *, trips: bool = False, passes: Passes = PASSES
+) -> ConnectionSummary:
     """Everything about every connection; with `trips`, the round trips of both sides too.
 
     too_big   the MTUs that ICMP messages name, by connection
+    passes    what goes over every row
     """
     told = {"frag_needed": np.zeros(found.total, np.int64), "frag_needed_mtu": np.full(found.total, ABSENT, np.int64)}
     for connection, sizes in too_big.items():
@@ -147,7 +161,7 @@ def summarise(found: Connections, too_big: dict[int, list[int]], *, trips: bool 
     at, parts = 0, []
     for part in found.parts():
         some = {name: column[at : at + part.total] for name, column in told.items()}
-        parts.append(_summarise_part(part, some, trips=trips))
+        parts.append(_summarise_part(part, some, passes, trips=trips))
         at += part.total
     columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
     flights = Flights(*map(np.concatenate, zip(*(part.flights for part in parts), strict=True)))
@@ -161,7 +175,7 @@ def summarise(found: Connections, too_big: dict[int, list[int]], *, trips: bool 
     return ConnectionSummary(columns, flights._replace(first=flights.first + before, last=flights.last + before), later)
 
 
-def _summarise_part(found: Connections, told: dict[str, Column], *, trips: bool) -> ConnectionSummary:
+def _summarise_part(found: Connections, told: dict[str, Column], passes: Passes, *, trips: bool) -> ConnectionSummary:
     count = found.total
     rows = found.rows
     columns: dict[str, Column] = {
@@ -189,7 +203,7 @@ def _summarise_part(found: Connections, told: dict[str, Column], *, trips: bool)
     repeats = []
     for number, side in enumerate(SIDES):
         last_window = _windows(found, ways[number], scales[number], number, side, columns)
-        again = _stream(found, sent[number], number, side, columns)
+        again = _stream(found, sent[number], number, side, columns, passes.repeats)
         repeats.append(again)
         columns[f"{side}_first_data"][timeless] = ABSENT
         _beyond(found, sent[number], scales, number, side, columns)
@@ -198,7 +212,7 @@ def _summarise_part(found: Connections, told: dict[str, Column], *, trips: bool)
             more["last_window"] = last_window
             columns |= {f"{side}_{name}": column for name, column in more.items()}
     if not trips:
-        columns |= share_time(found, sent, repeats, scales, columns)
+        columns |= share_time(found, sent, repeats, scales, columns, passes.shares)
     known = _known(found, columns, whole, opening)
     later = later_flights(found, sent[1], known, scales[0])
     return ConnectionSummary(columns, first_flights(found, sent[1], known), later)
@@ -326,7 +340,9 @@ def _windows(
     return last
 
 
-def _stream(found: Connections, sent: Sent, number: int, side: str, columns: dict[str, Column]) -> Retransmissions:
+def _stream(
+    found: Connections, sent: Sent, number: int, side: str, columns: dict[str, Column], repeats: Repeats | None
+) -> Retransmissions:
     """Fill in the columns of a side's stream; return its repeats."""
     rows, count = found.rows, found.total
     fresh = (rows.bits[sent.row] & COUNTED) == 0
@@ -352,7 +368,7 @@ def _stream(found: Connections, sent: Sent, number: int, side: str, columns: dic
     later = sent.row > found.begin[sent.of]
     pause[later] = rows.at[sent.row[later]] - rows.at[sent.row[later] - 1]
     columns[f"{side}_idle_restarts"] = _counted(sent.of, fresh & data & (pause >= IDLE_NS) & ~sent.old, count)
-    again = retransmissions(found, number, sent, np.maximum(columns["rtt"], 0), columns["sack"] == 1)
+    again = retransmissions(found, number, sent, np.maximum(columns["rtt"], 0), columns["sack"] == 1, repeats)
     # A closing sent again is no data lost.
     new = ((rows.bits[again.row] & COUNTED) == 0) & ((rows.length[again.row] > 0) | (again.kind >= len(CAUSES)))
     for place, kind in enumerate(KINDS):

@@ -8,7 +8,9 @@
 mod bytes;
 mod files;
 mod frames;
+mod limits;
 mod options;
+mod repeats;
 mod rows;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -184,6 +186,110 @@ pub unsafe extern "C" fn configtron_equal(table: *const *mut u8, count: usize, f
     };
     let found = unsafe { &mut *found };
     guarded(|| *found = rows::equal(&rows, earlier, later) as i64)
+}
+
+/// # Safety
+/// `rows` points to 12 columns of `count` rows, and `facts` to 13 of `connections`, of the types of `limits.rs`; `into`
+/// points to four columns of `size` numbers, one for each connection and limit.
+#[no_mangle]
+pub unsafe extern "C" fn configtron_shares(
+    rows: *const *mut u8,
+    count: usize,
+    facts: *const *mut u8,
+    connections: usize,
+    into: *const *mut u8,
+    size: usize,
+) -> i64 {
+    let (rows, facts, mut into) = unsafe {
+        (
+            limits::Rows {
+                at: column(rows, 0, count),
+                frame: column(rows, 1, count),
+                seq: column(rows, 2, count),
+                ack: column(rows, 3, count),
+                length: column(rows, 4, count),
+                flags: column(rows, 5, count),
+                window: column(rows, 6, count),
+                ident: column(rows, 7, count),
+                bits: column(rows, 8, count),
+                server: column(rows, 9, count),
+                cause: column(rows, 10, count),
+                alive: column(rows, 11, count),
+            },
+            limits::Facts {
+                begin: column(facts, 0, connections),
+                end: column(facts, 1, connections),
+                ended: column(facts, 2, connections),
+                late: column(facts, 3, connections),
+                rtt: column(facts, 4, connections),
+                scale: column(facts, 5, connections),
+                segment: column(facts, 6, connections),
+                cut: column(facts, 7, connections),
+                main: column(facts, 8, connections),
+                sack: column(facts, 9, connections),
+                opened: column(facts, 10, connections),
+                told: column(facts, 11, connections),
+                unmerged: column(facts, 12, connections),
+            },
+            limits::Shares {
+                ns: column(into, 0, size),
+                times: column(into, 1, size),
+                first: column(into, 2, size),
+                last: column(into, 3, size),
+            },
+        )
+    };
+    let mut done = None;
+    guarded(|| done = limits::share(&rows, &facts, &mut into)) | done.map_or(FAILED, |()| 0)
+}
+
+/// # Safety
+/// `rows` points to 8 columns of `count` rows, `sent` to 7 of `segments`, `facts` to 4 of `connections`, of the types of
+/// `repeats.rs`; `into` points to two columns of `room` numbers. Returns how many of them it fills in.
+#[no_mangle]
+pub unsafe extern "C" fn configtron_repeats(
+    rows: *const *mut u8,
+    count: usize,
+    sent: *const *mut u8,
+    segments: usize,
+    facts: *const *mut u8,
+    connections: usize,
+    into: *const *mut u8,
+    room: usize,
+) -> i64 {
+    let (rows, sent, facts, places, kinds) = unsafe {
+        (
+            repeats::Rows {
+                at: column(rows, 0, count),
+                ack: column(rows, 1, count),
+                length: column(rows, 2, count),
+                tsval: column(rows, 3, count),
+                flags: column(rows, 4, count),
+                window: column(rows, 5, count),
+                bits: column(rows, 6, count),
+                theirs: column(rows, 7, count),
+            },
+            repeats::Sent {
+                row: column(sent, 0, segments),
+                start: column(sent, 1, segments),
+                end: column(sent, 2, segments),
+                top: column(sent, 3, segments),
+                old: column(sent, 4, segments),
+                full: column(sent, 5, segments),
+                copies: column(sent, 6, segments),
+            },
+            repeats::Facts {
+                begin: column(facts, 0, connections),
+                end: column(facts, 1, connections),
+                rtt: column(facts, 2, connections),
+                sack: column(facts, 3, connections),
+            },
+            column(into, 0, room),
+            column(into, 1, room),
+        )
+    };
+    let mut found = 0;
+    guarded(|| found = repeats::find(&rows, &sent, &facts, places, kinds) as i64) + found
 }
 
 /// # Safety

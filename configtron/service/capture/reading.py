@@ -113,6 +113,7 @@ class CaptureReading:
                     batch, self.files, tainted=lost, unread=self._gathering.unread > 0, opener=self._keys.open,
                     wanted=wanted, stepped=self.counts[BAD_TIME] > 0,
                 )  # fmt: skip
+                del batch  # its memory is needed for the next
 
     def _taken(self, frames: Frames, source: CaptureSource) -> Frames:
         """Report the progress; return the frames, those that do not pass the filter as frames that hold nothing."""
@@ -197,6 +198,7 @@ def batches_of(
             since = (min(number for _, number, _ in due) + 1) << FILE_SHIFT
             for batch in gathering.take(rows, min(others, default=ALWAYS)):
                 yield batch._replace(since=min(batch.since, since))
+                del batch
     yield from gathering.finish()
 
 

@@ -19,10 +19,12 @@ import pytest
 from configtron.fingerprint.capture import native
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import CaptureSource, opened
-from configtron.fingerprint.passive.columns import COUNTED, TYPES, Frames, Pairs, Rows, joined
-from configtron.fingerprint.passive.connections import PASSES
+from configtron.fingerprint.passive.columns import ABSENT, COUNTED, TYPES, Frames, Pairs, Rows, joined
+from configtron.fingerprint.passive.connections import PASSES, connect
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
+from configtron.fingerprint.passive.retransmissions import KINDS
+from configtron.fingerprint.passive.summary import summarise
 from configtron.model.errors import BadInput
 from tests.fingerprint.capture.test_reading import DIALECTS, TALK
 from tests.support import ROOT
@@ -229,6 +231,37 @@ def test_passes_over_rows_find_the_same(seed: int) -> None:
     # A connection without an initial number is Python's to refuse, not a place outside.
     with pytest.raises(IndexError):
         passes.unwrapped(numbers, of + len(initial), initial, resets)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_connections_are_summarised_the_same(seed: int) -> None:
+    """Talks of a few segments' numbers, sizes and windows: repeats, holes, probes, closed windows and gaps abound."""
+    chance, count = np.random.default_rng(seed), 2000
+    columns = {name: np.zeros(count, kind) for name, kind in TYPES.items()}
+    columns["at"] = write.START_NS + np.cumsum(chance.choice((10**5, 10**6, 3 * 10**7, 4 * 10**8), count))
+    columns["frame"], columns["pair"] = np.arange(count), np.sort(chance.integers(0, 40, count)).astype(np.int32)
+    columns["side"] = chance.integers(0, 2, count).astype(np.uint8)
+    columns["length"] = chance.choice((0, 0, 0, 1, 100, 600, 1460), count).astype(np.int32)
+    walked = np.cumsum(columns["length"] * (chance.random(count) < 0.1)).astype(np.uint32)
+    columns["seq"], columns["ack"] = (
+        walked + chance.choice((1, 2, 101, 601, 1461), count).astype(np.uint32) for _ in "01"
+    )
+    columns["flags"] = chance.choice((2, 18, 16, 16, 16, 16, 24, 17, 4, 0), count).astype(np.uint16)
+    columns["window"] = chance.choice((0, 1, 600, 9000, 65535), count).astype(np.uint16)
+    columns["mss"][:], columns["wscale"][:] = chance.choice((ABSENT, 1460)), chance.choice((ABSENT, 2))
+    columns["bits"] = chance.choice((0, 1, 2, 33, 65, 128), count).astype(np.uint8)
+    columns["bits"][chance.random(count) < 0.1] |= COUNTED
+    columns["ident"] = (np.arange(count) // 3 * chance.integers(1, 3, count)).astype(np.uint16)
+    columns["tsval"], columns["check"] = (
+        chance.integers(0, 9, count).astype(TYPES[name]) for name in ("tsval", "check")
+    )
+    passes, ports = native.passes(), np.array([[40000, 443]] * 40)
+    assert passes is not None and passes.shares is not None and passes.repeats is not None
+    found = connect(Rows(**columns), ports, passes=passes)
+    one, other = (summarise(found, {0: [1280]}, passes=some).columns for some in (passes, PASSES))
+    assert [name for name in other if one[name].tolist() != other[name].tolist()] == []
+    shown = [name for name, column in one.items() if name.endswith("_times") and column.any()]
+    assert len(shown) >= 8 and sum(one[f"server_{kind}"].any() for kind in KINDS) >= 5
 
 
 def test_without_the_library_python_reads() -> None:
