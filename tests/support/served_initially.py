@@ -35,10 +35,10 @@ from tests.support.waiting import PATIENCE_S, until
 
 SERVER, PORT, SIZE, BEACONS = "10.99.0.2", 8080, 60_000, "127.0.0.1:9315"
 PREFIXES, CLIENTS, DEFAULT = 6, 4, 10
-DELAY_S, LOSS, EPOCH_S = 0.03, 0.001, 15
+DELAY_S, LOSS, EPOCH_S = 0.03, 0.001, 10
 STRATEGIES = {"null", "pred-round"}
-# s for which windows are looked at.
-LOOKS_S = 10.0
+# s for which windows are looked at: some forty connections begin.
+LOOKS_S = 3.0
 
 
 class Fetched(NamedTuple):

@@ -3,7 +3,8 @@
 
     python -m tests.support.served_locally FOLDER DRIVER SECONDS
 
-as root in namespaces of its own (`tests/support/isolation.py`); prints what was seen as JSON.
+as root in namespaces of its own (`tests/support/isolation.py`); prints what was seen as JSON. SECONDS is the longest
+wait for rows of some epochs.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +29,7 @@ from tests.support import real_servers
 from tests.support.real_servers import running
 
 PORT, ENDPOINT, PREFIXES, CLIENTS = 8080, 9315, 8, 8
-EPOCH_S, AGENT = 15, "Mozilla/5.0 (X11; Linux x86_64) Chrome/140"
+EPOCH_S, AGENT = 10, "Mozilla/5.0 (X11; Linux x86_64) Chrome/140"
 # s after a kill by which the lease of three seconds, and its watchdog's, has ended.
 AFTER_S = 8.0
 
@@ -104,7 +106,9 @@ def main(folder: Path, driver: str, seconds: float) -> None:
             threads = [threading.Thread(target=visit, args=(stop, prefix)) for prefix in range(PREFIXES)]
             for thread in threads:
                 thread.start()
-            time.sleep(seconds)
+            until_s = time.monotonic() + seconds
+            while time.monotonic() < until_s and not _enough(stored(database)):
+                time.sleep(1.0)
             during = settings_now()
             serving.send_signal(signal.SIGKILL)
             serving.wait()
@@ -118,7 +122,12 @@ def main(folder: Path, driver: str, seconds: float) -> None:
             print(json.dumps({**stored(database), **seen, "log": (folder / "served").read_text()}))
 
 
-def stored(database: Path) -> dict[str, object]:
+def _enough(seen: dict[str, Any]) -> bool:
+    """Whether several maps have drawn several profiles, and enough rows teach."""
+    return seen["teach"] > 300 and len(seen["drawn"]) > 3 and seen["held"] > 0 and seen["epochs"] > 2
+
+
+def stored(database: Path) -> dict[str, Any]:
     """Return what the database has: rows, those that teach, classes and profiles drawn, wrong propensities."""
     rows, after = [], 0
     with FleetStore(database) as store:
@@ -135,6 +144,7 @@ def stored(database: Path) -> dict[str, object]:
         "why": Counter(row.why_not for row in rows if not row.teaches),
         "drawn": Counter(row.profile or "-" for row in rows if row.class_name),
         "held": sum(row.held for row in rows), "two arms": sum(len(one) > 1 for one in units.values()),
+        "epochs": len({row.epoch for row in rows if row.class_name}),
         "without rtt": sum(row.rtt_ms is None for row in rows), "state": len(facts.get("maker", "")), "leased": left,
     }  # fmt: skip
 
