@@ -178,6 +178,9 @@ def test_every_command_runs_or_names_its_extra(installed: tuple[str, Path], tmp_
     wrong = []
     for words, codes in RUNS:
         name = name_of(words)
+        # A command that needs no extra runs in the plain install: one that is there changes nothing for it.
+        if extra and not {name, words[0]} & NEED_EXTRAS:
+            continue
         done = call(python, ["-m", "configtron", "--db", "c.db", *words], tmp_path)
         if done.returncode == 5 and "pip install 'configtron[" in done.stderr:
             named = done.stderr.partition("configtron[")[2].partition("]")[0]

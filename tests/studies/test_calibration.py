@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Calibrated emulators: errors that are known, the process and the search behind them, verdicts, and the study's course
-in a world of formulas (`flows`: full queues, Mathis, a little noise). The last check is of its quick form in guests
-(test_catalogue.py runs it)."""
+in a world of formulas (`flows`: full queues, Mathis, a little noise). The last test runs its quick form in guests."""
 
 from __future__ import annotations
 
@@ -35,6 +34,7 @@ from configtron.studies.emulation.search import Chance, Search, Tried
 from configtron.studies.flows.flows import FlowOutcome, Ran, Trial, TrialOutcome
 from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Curves, Evaluated, Scatter, Table
 from configtron.studies.registry.kinds import Arguments, PartsProgress
+from tests.support.studies.quick import quick_in_guests
 
 SCHEMES = ("bbr", "cubic", "vegas")
 EMULATORS = (
@@ -42,6 +42,7 @@ EMULATORS = (
     Emulator(0.903, 25.5, 39, 0.0, "constant"),
     Emulator(0.7, 63.3, 167, 0.003, "poisson"),
 )
+
 NOISE = 0.03
 BUDGET, BATCH = 28, 4
 
@@ -423,7 +424,10 @@ def test_a_path_that_fails_is_missing_and_the_others_are_not(stage: str) -> None
     assert "hidden-2" in outcomes.missing and not outcomes.whole
 
 
-def check_calibration(outcomes: Evaluated) -> None:
+@pytest.mark.root
+@pytest.mark.lab
+def test_kernels_over_a_hidden_path_and_over_what_stands_for_it(tmp_path: Folder) -> None:
+    outcomes = quick_in_guests("calibration", tmp_path)
     truth = hidden(1, 1, SMOKE_MBIT)[0].truth
     assert outcomes.whole and truth
     figures = {str(row[1]): row[2:] for row in outcomes.tables[2].rows}

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,6 +40,7 @@ from configtron.studies.output import results
 from configtron.studies.pantheon import PATHS, PantheonPlan, part_name, seed_of
 from configtron.studies.pantheonchanges import ChangesPlan
 from configtron.studies.pantheontunnel import AHEAD_NS, TunnelPlan
+from tests.support.studies.quick import quick_in_guests
 
 PLAN = PantheonPlan(("pantheon:15", "pantheon:16", "pantheon:3"), ("cubic", "reno", "vegas", "bbr"), (1, 3), 2)
 # Mbit/s of one flow, by path and scheme: vegas is best on two paths, cubic on one, where bbr has a fifth.
@@ -183,7 +185,10 @@ def test_the_whole_study_is_every_scheme_on_every_path() -> None:
     assert len({trials[0].seed for trials in parts.values()}) == 18 * plan.runs
 
 
-def check_pantheon(of: results.Evaluated) -> None:
+@pytest.mark.root
+@pytest.mark.lab
+def test_pantheon_in_guests(tmp_path: Path) -> None:
+    of = quick_in_guests("pantheon", tmp_path)
     assert of.whole and len(table(of, "paths").rows) == len(pantheon.SMOKE.paths) * len(pantheon.SMOKE.schemes) * 2
     assert all(cells[-1] == "" for cells in table(of, "paths").rows)
     # a policer lets next to nothing of a window pass; a third of the path's buffer lets most
@@ -279,7 +284,10 @@ def test_runs_go_to_their_configuration() -> None:
     assert (second.configuration, second.index) == (("cubic", 10, "fq"), pytest.approx(196 / (6 * 86)))
 
 
-def check_fairness(of: results.Evaluated) -> None:
+@pytest.mark.root
+@pytest.mark.lab
+def test_fairness_in_guests(tmp_path: Path) -> None:
+    of = quick_in_guests("fairness", tmp_path)
     assert of.whole and len(of.tables[1].rows) == len(fairness.SMOKE.links) * 2
     indices = {(row[0], row[1]): row[4] for row in of.tables[1].rows}
     # BBR does not make room where a packet is lost, cubic does: on a buffer of one path they are no match
@@ -382,7 +390,10 @@ def test_what_varies_is_found_and_nothing_else(power: Power, held: set[str], abs
     }
 
 
-def check_changes(of: results.Evaluated) -> None:
+@pytest.mark.root
+@pytest.mark.lab
+def test_changing_paths_in_guests(tmp_path: Path) -> None:
+    of = quick_in_guests("pantheonchanges", tmp_path)
     assert of.whole
     rates = {(row[0], row[1], row[2]): row[3] for row in table(of, "means").rows}
     # walk has 1.6 Mbit/s down and 0.5 up in the mean; the steady link 4 both ways
@@ -472,7 +483,10 @@ def test_a_tunnel_that_slows_is_found_and_a_clock_that_is_not() -> None:
     assert tunnel_facts({"a": wrong})[-1].verdict == results.ABSENT
 
 
-def check_tunnel(of: results.Evaluated) -> None:
+@pytest.mark.root
+@pytest.mark.lab
+def test_a_tunnel_in_a_guest(tmp_path: Path) -> None:
+    of = quick_in_guests("pantheontunnel", tmp_path)
     assert of.whole
     *_, logs, clocks = of.facts
     assert (logs.verdict, clocks.verdict) == (results.HOLDS, results.HOLDS), (logs, clocks)
@@ -481,8 +495,3 @@ def check_tunnel(of: results.Evaluated) -> None:
     (rates,) = (row for row in of.tables[0].rows if row[1] == "Mbit/s")
     # cubic over a third of its path's buffer: most of 12 Mbit/s, with the tunnel as without
     assert all(isinstance(rate, float) and 6 < rate < 12.1 for rate in rates[2:4])
-
-
-# Study -> what its quick form shows in guests (test_catalogue.py runs it).
-IN_GUESTS = {"pantheon": check_pantheon, "fairness": check_fairness, "pantheonchanges": check_changes,
-             "pantheontunnel": check_tunnel}  # fmt: skip
