@@ -32,8 +32,9 @@ CONNECTIONS ?= 100000
 LOADS ?= 100
 # The last commit that is four hours older than the newest: work lands in less.
 BASE ?= $(shell git rev-list -1 --before=$$(($$(git log -1 --format=%ct) - 14400)) HEAD)
-# Seconds after which `make test-changed` begins no further test.
+# Seconds after which `make test-changed` begins no further test; marks of those that it runs.
 BUDGET_S ?= 1800
+MARKS ?= not alone
 VENV := .venv
 BIN := $(VENV)/bin
 # The environment is made anew whenever its contents' list changes.
@@ -124,8 +125,8 @@ PYTEST = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/pycache 
 	$(BIN)/python -m pytest -q -p no:cacheprovider
 QUICK := not (root or lab or wheel or slow)
 PARALLEL := --dist loadfile --no-loadscope-reorder
-# Tests that change the host's network: workers in namespaces of their own.
-APART := $(PARALLEL) --tx 2*popen//python=$(CURDIR)/.ci/worker
+# Tests that change the host's network: so many workers, in namespaces of their own.
+APART = $(PARALLEL) --tx $(1)*popen//python=$(CURDIR)/.ci/worker
 ALONE := --tx popen//python=$(CURDIR)/.ci/worker --dist load
 RECORD := $(VENV)/tests.jsonl
 
@@ -133,18 +134,19 @@ test: module lint golden
 	$(call say,quick tests and a proof of each promise)
 	@$(PYTEST) -n 2 $(PARALLEL) -m 'proof and not alone or $(QUICK)'
 
+# Tests that need root wait for half of their time: three at once keep two processors busy.
 test-all: module lint golden
 	$(call say,every test: those that need no root; those that do; those that need the machine for themselves)
 	@ended=0; \
 	$(PYTEST) -n 2 $(PARALLEL) --record $(RECORD) -m 'not (root or alone)' || ended=1; \
-	$(PYTEST) $(APART) --record $(RECORD) -m 'root and not alone' || ended=1; \
+	$(PYTEST) $(call APART,3) --record $(RECORD) -m 'root and not alone' || ended=1; \
 	$(PYTEST) --record $(RECORD) -m alone || ended=1; \
 	exit $$ended
 
 # A test decides that fails twice: the second time without another one beside it. 5: no test is reached.
 test-changed: module
 	$(call say,tests that the change since $(BASE) reaches)
-	@$(PYTEST) $(APART) --record $(RECORD) --changed $(BASE) --budget-s $(BUDGET_S) -m 'not (proof or alone or $(QUICK))' \
+	@$(PYTEST) $(call APART,2) --record $(RECORD) --changed $(BASE) --budget-s $(BUDGET_S) -m '($(MARKS)) and not (proof or alone or $(QUICK))' \
 		|| [ $$? = 5 ] || { echo "those that failed, once more, one at a time"; \
 		$(PYTEST) $(ALONE) --record $(RECORD) --failed; }
 

@@ -42,7 +42,6 @@ def host(request: pytest.FixtureRequest) -> Iterator[Container]:
 
 
 @pytest.mark.root
-@pytest.mark.alone
 @pytest.mark.parametrize(("page", "host"), [(page, page) for page in PAGES], indirect=["host"])
 def test_the_blocks_of_a_page_do_what_it_says(page: str, host: Container) -> None:
     def shell(command: str, text: str) -> tuple[int, str]:

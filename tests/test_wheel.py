@@ -176,7 +176,10 @@ def test_every_module_imports_or_lacks_an_extra(installed: tuple[str, Path], tmp
 def test_every_command_runs_or_names_its_extra(installed: tuple[str, Path], tmp_path: Path) -> None:
     extra, python = installed
     wrong = []
-    for words, codes in RUNS:
+    # Commands that need no extra run in the plain install: one that is there changes nothing for them. `tune profile
+    # set` makes the database.
+    due = NEED_EXTRAS | {"tune profile set"}
+    for words, codes in [run for run in RUNS if not extra or {name_of(run[0]), run[0][0]} & due]:
         name = name_of(words)
         done = call(python, ["-m", "configtron", "--db", "c.db", *words], tmp_path)
         if done.returncode == 5 and "pip install 'configtron[" in done.stderr:

@@ -103,10 +103,11 @@ def test_ctrl_c_reports_the_rest(tmp_path: Path, command: tuple[str, ...], numbe
         out, err = ended(process, number)
     assert process.returncode == INTERRUPTED and "Traceback" not in err
     *found, last = rows(out)
-    servers = [one for one in found if one["local"]["port"] in ports]
+    # A client may get the port of a server that has ended.
+    servers = [one for one in found if one["local"]["port"] in ports and one["way"] == "out"]
     assert sorted(one["local"]["port"] for one in servers) == sorted(ports)
     for one in servers:
-        assert one["schema"] == CONTEXT and one["way"] == "out" and one["context"]["prefix"] == "127.0.0.0/24"
+        assert one["schema"] == CONTEXT and one["context"]["prefix"] == "127.0.0.0/24"
         assert one["bytes_out"] == 20_000 and one["context"]["loss"] == 0 and one["context"]["rtt_ms"] > 0
         assert set(one["unknown"]) >= {"asn", "region", "device"}
     assert last["schema"] == WATCH and last["dropped"] == 0 and last["counts"]["connections"] == len(found)

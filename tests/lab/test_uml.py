@@ -117,7 +117,8 @@ def _of(guest: type[uml.UmlVirtual] | type[uml.UmlDebug], archive: Path) -> Back
 def test_a_guest_says_all_that_lacks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its programs, its kernel while it is not built, and what only it needs; each package once."""
     monkeypatch.setattr(backend_module, "cannot_enclose", lambda: "")
-    monkeypatch.setattr(uml, "wide_registers", lambda: "")
+    for check in ("wide_registers", "cannot_trace"):
+        monkeypatch.setattr(uml, check, lambda: "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     real = uml.UmlReal(program=tmp_path / "none")
     assert _of(uml.UmlVirtual, tmp_path).available() == ""

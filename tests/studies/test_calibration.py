@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Calibrated emulators: errors that are known, the process and the search behind them, verdicts, and the study's course
-in a world of formulas (`flows`: full queues, Mathis, a little noise). The last test runs the smoke study in guests."""
+in a world of formulas (`flows`: full queues, Mathis, a little noise). The last test runs its quick form in guests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from configtron.lab.testbed.conditions import LinkDirection
 from configtron.lab.testbed.families import named
 from configtron.learner.columns import Floats
 from configtron.studies import calibration
-from configtron.studies.calibration import SMOKE_MBIT, calibrate, run
+from configtron.studies.calibration import SMOKE_MBIT, calibrate
 from configtron.studies.emulation.calibration_result import (
     Calibrated,
     CalibrationPlan,
@@ -34,6 +34,7 @@ from configtron.studies.emulation.search import Chance, Search, Tried
 from configtron.studies.flows.flows import FlowOutcome, Ran, Trial, TrialOutcome
 from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Curves, Evaluated, Scatter, Table
 from configtron.studies.registry.kinds import Arguments, PartsProgress
+from tests.support.studies.quick import quick_in_guests
 
 SCHEMES = ("bbr", "cubic", "vegas")
 EMULATORS = (
@@ -41,6 +42,7 @@ EMULATORS = (
     Emulator(0.903, 25.5, 39, 0.0, "constant"),
     Emulator(0.7, 63.3, 167, 0.003, "poisson"),
 )
+
 NOISE = 0.03
 BUDGET, BATCH = 28, 4
 
@@ -425,11 +427,7 @@ def test_a_path_that_fails_is_missing_and_the_others_are_not(stage: str) -> None
 @pytest.mark.root
 @pytest.mark.lab
 def test_kernels_over_a_hidden_path_and_over_what_stands_for_it(tmp_path: Folder) -> None:
-    steps = list[PartsProgress]()
-    given = Arguments(
-        tmp_path, seed=1, jobs=2, smoke=True, worker="configtron.studies.guests.worker", progress=steps.append
-    )
-    outcomes = run(given)
+    outcomes = quick_in_guests("calibration", tmp_path)
     truth = hidden(1, 1, SMOKE_MBIT)[0].truth
     assert outcomes.whole and truth
     figures = {str(row[1]): row[2:] for row in outcomes.tables[2].rows}
@@ -439,8 +437,3 @@ def test_kernels_over_a_hidden_path_and_over_what_stands_for_it(tmp_path: Folder
     # and so is what stands for it: named as a condition, and not far off after a few tries
     assert str(outcomes.tables[0].rows[0][6]).startswith("emulated:")
     assert isinstance(error := outcomes.tables[0].rows[0][2], float) and error < 30
-    # what is whole is not run again
-    again = list[PartsProgress]()
-    # as text: one path's mean has no interval, and NaN is not itself
-    assert repr(run(replace(given, progress=again.append))) == repr(outcomes)
-    assert len([step for step in again if step.now]) == 0 < len([step for step in steps if step.now])

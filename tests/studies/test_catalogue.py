@@ -19,6 +19,7 @@ from configtron.studies.registry import catalogue, listing
 from configtron.studies.registry.sessions_run import SMOKE_SEEDS
 from tests.support import ROOT
 from tests.support.sources import parsed
+from tests.support.studies.quick import quick, quick_in_guests
 
 SMOKE_TENSOR = str(ROOT / "fixtures" / "tensor" / "smoke.npz")
 FILES = sorted(file for file in (ROOT / "configtron/studies").glob("*.py") if file.stem != "__init__")
@@ -61,11 +62,6 @@ def test_the_list_is_that_of_the_rows_and_imports_no_study() -> None:
     assert int(done.stdout) < 60
 
 
-def quick(name: str, folder: Path, *more: str) -> int:
-    words = ["--db", str(folder / "x.db"), "replay", "study", name, "--smoke", "-f", "jsonl"]
-    return run([*words, "--html", str(folder / "x.html"), *more])
-
-
 def names(needs: str) -> list[str]:
     return [one.name for one in catalogue.every((needs,))]
 
@@ -96,14 +92,15 @@ def test_a_study_of_a_tensor_runs_in_a_quick_form(
     assert [row for row in rows if row["kind"] == "fact"] and (tmp_path / "x.html").stat().st_size > 5000
 
 
+# Their own tests run their quick forms, and see what these show.
+SEEN = {"calibration", "fairness", "pantheon", "pantheonchanges", "pantheontunnel"}
+
+
 @pytest.mark.lab
 @pytest.mark.root
-@pytest.mark.parametrize("name", names(LAB))
-def test_a_study_of_the_lab_runs_in_a_quick_form(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert quick(name, tmp_path) == DONE
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {row["study"] for row in rows} == {name} and not rows[0]["missing"]
-    assert [row for row in rows if row["kind"] == "fact"]
+@pytest.mark.parametrize("name", [name for name in names(LAB) if name not in SEEN])
+def test_a_study_of_the_lab_runs_in_a_quick_form(name: str, tmp_path: Path) -> None:
+    assert quick_in_guests(name, tmp_path).whole
 
 
 @pytest.mark.slow

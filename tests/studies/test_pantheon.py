@@ -16,7 +16,6 @@ import pytest
 
 from configtron.lab.testbed.transits import Transits
 from configtron.lab.testbed.tunnel import OVERHEAD_BYTES
-from configtron.lab.uml.user_mode_linux import UmlVirtual
 from configtron.model.errors import Mismatch
 from configtron.studies import fairness, pantheon, pantheonchanges, pantheontunnel
 from configtron.studies.fairness import FULL, RIVALS, FairnessPlan, cases
@@ -41,7 +40,7 @@ from configtron.studies.output import results
 from configtron.studies.pantheon import PATHS, PantheonPlan, part_name, seed_of
 from configtron.studies.pantheonchanges import ChangesPlan
 from configtron.studies.pantheontunnel import AHEAD_NS, TunnelPlan
-from configtron.studies.registry.kinds import Arguments
+from tests.support.studies.quick import quick_in_guests
 
 PLAN = PantheonPlan(("pantheon:15", "pantheon:16", "pantheon:3"), ("cubic", "reno", "vegas", "bbr"), (1, 3), 2)
 # Mbit/s of one flow, by path and scheme: vegas is best on two paths, cubic on one, where bbr has a fifth.
@@ -51,14 +50,6 @@ RATES = {
     "pantheon:3": {"cubic": 3.0, "reno": 2.0, "vegas": 1.0, "bbr": 0.6},
 }
 Rate = Callable[[str, str, int], float]
-WORKER = "configtron.studies.guests.worker"
-
-
-@pytest.fixture
-def guests() -> None:
-    """Skips a test where there are none."""
-    if reason := UmlVirtual().available():
-        pytest.skip(reason)
 
 
 def flow(scheme: str, mbit: float, late_ms: float = 60.0) -> FlowOutcome:
@@ -196,8 +187,8 @@ def test_the_whole_study_is_every_scheme_on_every_path() -> None:
 
 @pytest.mark.root
 @pytest.mark.lab
-def test_pantheon_in_guests(tmp_path: Path, guests: None) -> None:
-    of = pantheon.run(Arguments(tmp_path, smoke=True, worker=WORKER))
+def test_pantheon_in_guests(tmp_path: Path) -> None:
+    of = quick_in_guests("pantheon", tmp_path)
     assert of.whole and len(table(of, "paths").rows) == len(pantheon.SMOKE.paths) * len(pantheon.SMOKE.schemes) * 2
     assert all(cells[-1] == "" for cells in table(of, "paths").rows)
     # a policer lets next to nothing of a window pass; a third of the path's buffer lets most
@@ -295,8 +286,8 @@ def test_runs_go_to_their_configuration() -> None:
 
 @pytest.mark.root
 @pytest.mark.lab
-def test_fairness_in_guests(tmp_path: Path, guests: None) -> None:
-    of = fairness.run(Arguments(tmp_path, smoke=True, worker=WORKER))
+def test_fairness_in_guests(tmp_path: Path) -> None:
+    of = quick_in_guests("fairness", tmp_path)
     assert of.whole and len(of.tables[1].rows) == len(fairness.SMOKE.links) * 2
     indices = {(row[0], row[1]): row[4] for row in of.tables[1].rows}
     # BBR does not make room where a packet is lost, cubic does: on a buffer of one path they are no match
@@ -401,8 +392,8 @@ def test_what_varies_is_found_and_nothing_else(power: Power, held: set[str], abs
 
 @pytest.mark.root
 @pytest.mark.lab
-def test_changing_paths_in_guests(tmp_path: Path, guests: None) -> None:
-    of = pantheonchanges.run(Arguments(tmp_path, smoke=True, worker=WORKER))
+def test_changing_paths_in_guests(tmp_path: Path) -> None:
+    of = quick_in_guests("pantheonchanges", tmp_path)
     assert of.whole
     rates = {(row[0], row[1], row[2]): row[3] for row in table(of, "means").rows}
     # walk has 1.6 Mbit/s down and 0.5 up in the mean; the steady link 4 both ways
@@ -494,8 +485,8 @@ def test_a_tunnel_that_slows_is_found_and_a_clock_that_is_not() -> None:
 
 @pytest.mark.root
 @pytest.mark.lab
-def test_a_tunnel_in_a_guest(tmp_path: Path, guests: None) -> None:
-    of = pantheontunnel.run(Arguments(tmp_path, smoke=True, worker=WORKER))
+def test_a_tunnel_in_a_guest(tmp_path: Path) -> None:
+    of = quick_in_guests("pantheontunnel", tmp_path)
     assert of.whole
     *_, logs, clocks = of.facts
     assert (logs.verdict, clocks.verdict) == (results.HOLDS, results.HOLDS), (logs, clocks)

@@ -35,10 +35,10 @@ from tests.support.waiting import PATIENCE_S, until
 
 SERVER, PORT, SIZE, BEACONS = "10.99.0.2", 8080, 60_000, "127.0.0.1:9315"
 PREFIXES, CLIENTS, DEFAULT = 6, 4, 10
-DELAY_S, LOSS, EPOCH_S = 0.03, 0.001, 15
+DELAY_S, LOSS, EPOCH_S = 0.03, 0.001, 10
 STRATEGIES = {"null", "pred-round"}
-# s for which windows are looked at.
-LOOKS_S = 10.0
+# s for which windows are looked at: some forty connections begin.
+LOOKS_S = 3.0
 
 
 class Fetched(NamedTuple):
@@ -203,9 +203,9 @@ def main(folder: Path, driver: str, seconds: float) -> None:
         seen |= {"killed": traffic.look(), "state killed": _other_lines(before, state_of(path))}
         began_s, process = time.monotonic(), serving.start()
         traffic.wait_for_larger(began_s, PATIENCE_S)
-        seen |= {"again": traffic.windows(began_s), "again_s": time.monotonic() - began_s}
+        seen["again"] = traffic.windows(began_s)
         process.send_signal(signal.SIGTERM)
-        seen["code"] = process.wait(PATIENCE_S)
+        process.wait(PATIENCE_S)
         seen |= {"ended": traffic.look(), "state ended": _other_lines(before, state_of(path))}
         seen["seconds"] = traffic.seconds()
         print(json.dumps({**seen, **stored(serving.database), "log": serving.log.read_text()}))
@@ -235,7 +235,7 @@ def stored(database: Path) -> dict[str, Any]:
     return {
         "ends": len(states), "teach": int(states.teaches.sum()), "known": known, "leased": leased,
         "strategies": Counter(states.strategy.tolist()), "rtt_ms": float(np.nanmedian(states.min_rtt_ms)),
-        "max_rtt_ms": float(np.nanmedian(states.max_rtt_ms)), "max_cwnd": float(np.nanmedian(states.max_cwnd)),
+        "max_rtt_ms": float(np.nanmedian(states.max_rtt_ms)),
     }  # fmt: skip
 
 

@@ -72,12 +72,17 @@ def test_services_call_what_there_is_from_anywhere(written: Path, name: str) -> 
     assert (done.returncode, "configtron" in done.stdout) == (0, True), done.stderr
 
 
+def analyzed(*words: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(["systemd-analyze", *words], capture_output=True, text=True, check=False)
+    if os.geteuid() and done.stderr.endswith("ermission denied\n"):
+        pytest.skip(f"systemd-analyze: {done.stderr.strip()}")
+    return done
+
+
 @needs_analyze
 @pytest.mark.parametrize("name", SERVICES)
 def test_systemd_finds_the_program_and_knows_every_setting(written: Path, name: str) -> None:
-    done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(written / name)], capture_output=True, text=True
-    )
+    done = analyzed("verify", "--man=no", str(written / name))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -87,8 +92,7 @@ def test_exposure(name: str, tmp_path: Path) -> None:
     program, unit = ["/usr/bin/configtron"], tmp_path / name
     every = {**units(program), **fleet_units(program), SERVE: serve_unit(program, [], "/run/configtron")}
     unit.write_text(every[name])
-    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", unit]
-    printed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    printed = analyzed("security", "--offline=true", "--no-pager", str(unit)).stdout
     found = re.search(r"exposure level for \S+: ([0-9.]+)", printed)
     assert found and float(found[1]) <= EXPOSURE_MOST[name], printed
 

@@ -16,7 +16,8 @@ from tests.support.apart import apart_in_folder
 from tests.support.headless import NAMES
 from tests.support.real_servers import absent
 
-SECONDS = 100
+# Some five epochs; a busy machine takes longer.
+SECONDS = 240
 # Users of the processes that Debian's configurations start.
 USERS = {"nginx": ["root", "www-data"], "apache": ["root", "www-data"], "haproxy": ["haproxy"]}
 
@@ -56,7 +57,7 @@ def test_the_loop_tunes_this_kernel_and_a_kill_leaves_default() -> None:
     # Rows teach, arms are drawn, a fifth of the clients is held back, and every propensity is of its own map.
     assert seen["teach"] > 300 and seen["without rtt"] < seen["rows"] / 10, seen
     assert set(seen["why"]) <= {"turn", "reused-connection", "undrawn"}, seen["why"]
-    assert len(seen["drawn"]) > 3 and seen["held"] > 0
+    assert len(seen["drawn"]) > 3 and seen["held"] > 0 and seen["epochs"] > 2
     assert "propensity-differs" not in seen["log"] and "map-unknown" not in seen["log"]
     # Some clients' connections have another window or congestion control than before, and none after the lease.
     (untouched,) = seen["before"]
