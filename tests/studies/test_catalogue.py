@@ -106,7 +106,6 @@ def test_a_study_of_the_lab_runs_in_a_quick_form(name: str, tmp_path: Path, caps
     assert [row for row in rows if row["kind"] == "fact"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     ["import configtron", "run(['--help'])", "run(['replay', '--help'])", "run(['replay', 'study', '--help'])",
