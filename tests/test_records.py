@@ -50,7 +50,6 @@ def test_result_comes_back_from_one_line(result: Result) -> None:
     assert records.result_from_json(line) == result
 
 
-@pytest.mark.slow
 @given(st.text(max_size=40) | st.from_regex(r'\{"(target|knob|value)": ?[\[{"0-9]*[\]}"]*\}'))
 def test_other_text_is_bad_input(text: str) -> None:
     with pytest.raises(BadInput):

@@ -82,6 +82,18 @@ def test_one_meaning_for_a_name() -> None:
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
+# Dataclasses that are not frozen: what they hold changes. Fewer is better.
+MUTABLE = 36
+
+
+def test_values_are_frozen() -> None:
+    options = [ast.unparse(option) for file in PRODUCT.values() for node in nodes(file.read_text())
+               if isinstance(node, ast.ClassDef) for option in node.decorator_list]  # fmt: skip
+    written = [option for option in options if option.partition("(")[0] == "dataclass"]
+    assert len(written) > 400 and sum("frozen=True" not in option for option in written) <= MUTABLE
+    assert [option for option in written if "slots=False" in option or "eq=True" in option] == []
+
+
 # What it is -> (a pattern of Python source, the one file that has it).
 PLACES = {
     "pcapng's section header": (r"0x0A0D0D0A", "configtron/model/pcapng.py"),

@@ -169,7 +169,6 @@ def test_an_empty_run_is_one_line(tmp_path: Path, capsys: Spoken) -> None:
     assert out == "" and err == f"run 1: done, no verdict to compare; see `configtron --db {db} probe show 1`\n"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

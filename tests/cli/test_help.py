@@ -103,7 +103,6 @@ def test_an_interface_that_is_no_text_is_one_line(capsys: pytest.CaptureFixture[
         assert err == "configtron: --interface: no interface is called '\\udcff x'; `ip link` lists them\n"
 
 
-@pytest.mark.slow
 def test_pages_need_no_package_but_click_and_have_every_option(tmp_path: Path) -> None:
     """A wheel is built where nothing else is installed (pyproject.toml)."""
     code = (

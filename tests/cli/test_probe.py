@@ -153,7 +153,6 @@ def test_what_cannot_be_meant_is_refused(text: str) -> None:
         parse_conditions([text])
 
 
-@pytest.mark.slow
 @given(st.text(max_size=20))
 def test_any_text_is_a_condition_or_bad_input(text: str) -> None:
     with suppress(BadInput):

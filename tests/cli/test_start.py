@@ -153,7 +153,6 @@ def at(name: str) -> str:
     return SCRIPT.format(root=str(ROOT), name=name, words=["probe", "lists"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

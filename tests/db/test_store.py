@@ -243,7 +243,6 @@ def test_an_older_database_that_cannot_be_written(tmp_path: Path, monkeypatch: p
     refused(tmp_path / "empty.db", "empty file", read_only=True)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_kill_9_in_a_migration_leaves_the_old_or_the_new(tmp_path: Path, seed: int) -> None:
     first_version(tmp_path / "old.db").close()

@@ -145,7 +145,6 @@ def test_addresses_are_cut_to_prefixes() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.slow
 def test_a_recording_of_ours_is_read(tmp_path: Path) -> None:
     from configtron.service.capture.reading import connection_forms
 

@@ -46,7 +46,6 @@ def rows_of(states: EndStates) -> list[HitRatio]:
     return hit_ratios(earlier, later, MAX_CWND.name, seed=1)
 
 
-@pytest.mark.slow
 def test_models_find_what_prefixes_have() -> None:
     rows = rows_of(drawn_world(1200, 1))
     silence, fixed = (ratio_of(rows, "max_cwnd", one).hits for one in (SILENCE, CONSTANT))
@@ -57,7 +56,6 @@ def test_models_find_what_prefixes_have() -> None:
     assert bayes.low < 0.85 and network.low < 0.85
 
 
-@pytest.mark.slow
 def test_models_gain_nothing_where_there_is_nothing_to_find() -> None:
     rows = rows_of(drawn_world(1200, 2, informative=False))
     fixed, bayes, network = (ratio_of(rows, "max_cwnd", one) for one in (CONSTANT, BAYES, NETWORK))

@@ -119,6 +119,7 @@ def test_only_nginx_announces_large_frames_and_no_program_is_missing(internet: I
 
 def test_the_same_seed_gives_the_same_bytes_and_another_gives_others() -> None:
     one, again, other = draw(9, SITES[:60]), draw(9, SITES[:60]), draw(10, SITES[:60])
+    assert draw(9, SITES[:60], REGIONS[:1]).plants == () != one.plants
     assert truth.to_json(one) == truth.to_json(again) != truth.to_json(other)
     assert world(one) == world(again)
     assert world(one).files != world(other).files

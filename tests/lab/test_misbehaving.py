@@ -100,7 +100,6 @@ def test_alpn_is_the_servers_version() -> None:
     assert row("tls-no-alpn", "h2", PAIRS, 0)["tls"]["alpn"] == []  # type: ignore[index]
 
 
-@pytest.mark.slow
 def test_the_oracle_says_what_the_server_announces() -> None:
     net = draw(4, SITES, impairments=True)
     seen = set()

@@ -292,7 +292,6 @@ def test_what_is_barred_is_not_drawn(late: bool) -> None:
     assert not seen[-1] and not seen[-2] and any(seen) is late
 
 
-@pytest.mark.slow
 def test_a_restored_maker_makes_the_same_map_and_keeps_its_key() -> None:
     one, here = maker(bytes(range(16))), world_of_all()
     for epoch in range(3):

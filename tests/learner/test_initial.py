@@ -321,7 +321,6 @@ def test_untouched_connections_count_by_their_chance() -> None:
 # Windows of paths from lower bounds.
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_intervals_cover_what_lower_bounds_hide(seed: int) -> None:
     states, true = world(3000, seed)

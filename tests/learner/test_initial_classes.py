@@ -173,7 +173,6 @@ def seen(log: Logged, share: float = 0.01, *, cut: int = 3000) -> dict[str, impo
     return {one.dead.knob: one for one in made.found(share)}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("worth", "unseen"), [(0.0, True), (0.03, False), (0.2, False)])
 def test_dead_knobs_are_distinguished_from_weak_ones(worth: float, unseen: bool) -> None:
     found = seen(chosen(worth, seed=7))

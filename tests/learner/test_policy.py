@@ -407,7 +407,6 @@ def test_it_learns_as_any_other_does(own: str) -> None:
         row_of("fastest")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "words"),
     [

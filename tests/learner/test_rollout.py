@@ -246,7 +246,6 @@ def test_refusals_are_handed_on() -> None:
 ROWS = fleet_rows(1, 12_000)
 
 
-@pytest.mark.slow
 def test_the_gain_of_the_whole_map_is_found_with_its_interval() -> None:
     """Half of the tuned clients' loads are by a profile that saves 30 %: about a sixth of the median."""
     loads = fleet_loads(fleet_rows(2, 20_000, gain=0.3))
@@ -301,7 +300,6 @@ def drawn_rows(seed: int, weights: Sequence[float], lost: float = 0.0) -> list[O
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("weights", "lost"), [((0.5, 0.3, 0.1995, 0.0005), 0.3), ((0.5, 0.3, 0.2), 1.0)])
 def test_a_rare_arm_or_one_without_any_load_hides_no_loss(weights: Sequence[float], lost: float) -> None:
     """An arm with less than five clients to expect ended the comparison of all; one without a row was not missed."""

@@ -155,7 +155,6 @@ def test_a_lost_tenth_is_found_at_all_times() -> None:
     assert found[-1] and not found[0] and at_all_times((3, 1), (1, 0)) == 0.0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("goal", [*GOALS, GEOMETRIC], ids=lambda goal: goal.name)
 def test_errors_are_those_of_repeated_draws(goal: Goal) -> None:
     found = [difference(arm_loads((1, seed), 2000), goal) for seed in range(150)]
@@ -243,7 +242,6 @@ def test_few_failures_are_counted_by_client() -> None:
     assert 1.5 < broken.estimate / broken.error < 3.0
 
 
-@pytest.mark.slow
 def test_a_small_arm_without_failures_by_chance_is_no_proof() -> None:
     """Beside a holdback of a twentieth: the fewer failures it has by chance, the surer a plain error would be that the
     other arm fails more often."""

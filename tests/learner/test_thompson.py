@@ -99,7 +99,6 @@ def test_a_warm_start_helps_at_once_and_a_wrong_one_is_overcome() -> None:
     assert served["wrong"] == len(TENSOR.grid) > served["warm"], "templates of a world that is not this one"
 
 
-@pytest.mark.slow
 def test_what_is_solved_once_is_not_kept_too_long() -> None:
     """What features predict moves with every look, and an earlier state that is restored predicts as it did then."""
     one = thompson(part_at=0)

@@ -95,7 +95,6 @@ def test_what_is_saved_is_of_the_same_path_as_what_was_learned() -> None:
         assert rung_of(rtt_ms) / HALF < rtt_ms <= rung_of(rtt_ms) * MOST_RTTS
 
 
-@pytest.mark.slow
 def test_choices_of_its_own_do_not_teach() -> None:
     """Connections that reached what they were given would predict it for ever."""
     own = states(dict.fromkeys(NEARBY, (700.0, 12.0)), strategy="fixed")
@@ -104,7 +103,6 @@ def test_choices_of_its_own_do_not_teach() -> None:
     assert map_text(made(joined([states(dict([NEAR])), jumped]))) != map_text(made(states(dict([NEAR]))))
 
 
-@pytest.mark.slow
 def test_a_hundred_thousand_prefixes_share_some_dozens_of_classes() -> None:
     rng = np.random.default_rng(4)
     known = [PathClass((0, 50, low, low + 2, low + 1), saved, rtt) for low in range(1, 90, 7)
@@ -241,7 +239,6 @@ def test_one_prefix_with_as_many_connections_as_all_others_decides_for_no_other(
         assert {band.class_name for band in after.bands} <= {after.prefixes[prefix] for prefix in paths}
 
 
-@pytest.mark.slow
 def test_a_jump_that_went_badly_is_heard_as_well_as_one_that_went_well() -> None:
     """The path became narrow: jumps of half of 900 lose segments, so what is saved falls, though Null met nothing."""
     wide = {prefix: (900.0 * window / 120.0, 120.0) for prefix, (window, _) in NEARBY.items()}

@@ -150,7 +150,6 @@ def read_blocklist(source: Source) -> object:
     return Blocklist([source])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("reader", [lambda source: read([source], most=50), read_blocklist, read_vantages])
 @given(st.text(max_size=60) | st.text(alphabet='aé.:/[]0123456789,# "-%@?*', max_size=40))
 @example("http://[")

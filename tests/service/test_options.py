@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from configtron.model.errors import BadInput
-from configtron.service import campaign, learning, lease
+from configtron.service import campaign, capture, learning, lease
 from configtron.service.campaign.running import resumed_options
 from configtron.service.learning.fleet_report import ReportOptions
 from configtron.service.learning.serve_local import ServeOptions
@@ -55,6 +55,7 @@ def test_a_value_out_of_range_names_option_value_and_range(make: Callable[[], ob
 @pytest.mark.parametrize("budget", [0, 1.0])
 def test_the_bounds_themselves_are_allowed(budget: float) -> None:
     assert learning.PolicyOptions(update_every=1, budget=budget, seed=0).budget == budget
+    assert capture.LiveOptions("lo", span_s=0).span_s == capture.SocketOptions(span_s=0, ports=(1, 65_535)).span_s == 0
 
 
 @pytest.mark.parametrize("lease_s", [nan, -1, inf])

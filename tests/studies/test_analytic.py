@@ -47,7 +47,6 @@ def test_physics_is_the_right_way_round() -> None:
         assert (clean(worse).median_ms > clean(better).median_ms).all()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shape", DEFAULT_MEDIAN_MS)
 def test_default_takes_as_long_as_in_the_paper(shape: str) -> None:
     worlds = ((rng, draw(shape, 300, rng)) for rng in map(np.random.default_rng, range(4)))
@@ -81,7 +80,6 @@ def test_variants_are_other_worlds_and_the_same_seed_is_the_same_tensor() -> Non
     assert dict(own.provenance)["variant"] == "idiosyncratic" and own.source == "analytic"
 
 
-@pytest.mark.slow
 def test_no_learner_reads_the_formula() -> None:
     formula = {f"configtron.studies.sim.{name}" for name in ("analytic", "pages", "conditions")}
     files = [*(ROOT / "learner").rglob("*.py"), *(ROOT / "configtron/studies/policies").rglob("*.py")]

@@ -154,7 +154,6 @@ def test_a_part_that_is_changed_or_absent_has_no_runs(tmp_path: Path) -> None:
         site.write(Arguments(tmp_path, seed=2), tmp_path / "site", "pantheon", PLAN.parts(2))
 
 
-@pytest.mark.slow
 def test_damaged_packets_are_named(tmp_path: Path) -> None:
     """Cut off, one byte turned here and there, other text in it, gone."""
     arguments = stored(tmp_path / "parts")
@@ -212,7 +211,6 @@ def test_filters_work_in_a_browser_and_nothing_is_requested(tmp_path: Path) -> N
             assert HOSTILE in page.value("document.body.textContent") and page.value("document.title") != "run"
 
 
-@pytest.mark.slow
 def test_options_are_for_studies_with_an_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--db", str(tmp_path / "x.db"), "replay", "study"]
     assert run_command([*words, "lessons", "--site", str(tmp_path / "site")]) == USAGE

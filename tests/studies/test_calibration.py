@@ -261,6 +261,9 @@ def test_seventeen_per_cent_is_judged_by_kind(errors: tuple[float, float], verdi
 def test_chance_may_win_and_nothing_found_is_not_measured() -> None:
     facts = [evaluated([calibrated(HIDDEN, 0.2, chance)], JUDGED, 1).facts[2] for chance in (0.1, 0.3)]
     assert [fact.verdict for fact in facts] == [ABSENT, HOLDS]
+    one = [evaluated([calibrated(HIDDEN, error) for error in errors], JUDGED, 1).facts[1]
+           for errors in ((0.1, 0.2), (0.2,), (0.1,))]  # fmt: skip
+    assert [fact.verdict for fact in one] == [PARTLY, ABSENT, HOLDS]
     none = evaluated([], JUDGED, 1, "hidden-1: no guest")
     assert {fact.verdict for fact in none.facts} == {UNKNOWN} and not none.whole and not none.plots
 

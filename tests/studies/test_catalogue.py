@@ -103,7 +103,6 @@ def test_a_study_of_the_lab_runs_in_a_quick_form(name: str, tmp_path: Path) -> N
     assert quick_in_guests(name, tmp_path).whole
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     ["import configtron", "run(['--help'])", "run(['replay', '--help'])", "run(['replay', 'study', '--help'])",

@@ -297,7 +297,6 @@ def test_adam_takes_the_steps_that_its_paper_has() -> None:
             assert part == pytest.approx(np.full_like(part, -0.01 * steps * (-1) ** at), rel=1e-3)
 
 
-@pytest.mark.slow
 def test_a_network_learns_what_needs_memory() -> None:
     """The action is the number that the first input had two steps before."""
     rng = np.random.default_rng(10)

@@ -185,7 +185,6 @@ def distorted_replay(here: World, name: str = "mab_nc", **how: object) -> Replay
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", DISTORTIONS)
 def test_batches_do_not_show_in_a_distorted_world_and_what_happened_is_the_tensors(name: str) -> None:
     here = distorted(HERE, [name])

@@ -182,7 +182,6 @@ def test_what_is_not_ours() -> None:
         MainTable([route("0.0.0.0/0", 1, tos=8)])
 
 
-@pytest.mark.slow
 @given(grounds, st.lists(prefixes, max_size=4))
 def test_overlaid_shows_whether_other_routes_change(given_routes: list[RouteArguments], changed: list[str]) -> None:
     main = MainTable(given_routes)

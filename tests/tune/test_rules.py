@@ -126,7 +126,6 @@ def test_names_without_a_profile_are_refused(wrong: Rules) -> None:
         check(wrong)
 
 
-@pytest.mark.slow
 @given(rules, st.integers(0, 2**32 - 1))
 def test_the_longest_prefix_wins(held: Rules, bits: int) -> None:
     address = ip_address(bits & 0xFF00FFFF)

@@ -83,9 +83,10 @@ class _AdoptedProcess:
 
     def wait(self, timeout: float | None = None) -> int:
         """Return when it has ended. Errors: `subprocess.TimeoutExpired`."""
-        deadline = time.monotonic() + timeout if timeout is not None else float("inf")
+        patience_s = float("inf") if timeout is None else timeout
+        deadline = time.monotonic() + patience_s
         while self.poll() is None:
             if time.monotonic() > deadline:
-                raise subprocess.TimeoutExpired("an adopted guest", timeout or 0.0)
+                raise subprocess.TimeoutExpired("an adopted guest", patience_s)
             time.sleep(LOOK_EVERY_S)
         return 0

@@ -17,7 +17,6 @@ def learn(folder: Path, *words: str) -> int:
     return run(["--db", str(folder / "x.db"), "learn", "initial", *words])
 
 
-@pytest.mark.slow
 def test_records_become_windows_and_hits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert learn(tmp_path, "train", str(written(tmp_path / "r.jsonl", rows()))) == DONE
     assert "learned from 200 of 200 connections" in capsys.readouterr().err

@@ -56,7 +56,6 @@ def plan(wanted: TuneCommand, stack: Stack, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("change", "words"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
 def test_errors_are_reported_with_their_line(
     wanted: TuneCommand, stack: Stack, plan: Path, change: Callable[[Lines], Lines], words: str

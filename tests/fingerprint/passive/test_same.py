@@ -59,7 +59,6 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize(("probe", "params"), ASKED, ids=[f"{name}-{params}" for name, params in ASKED])
 def test_a_capture_says_what_the_probe_stated(probe: str, params: dict[str, Any], server: str, tmp_path: Path) -> None:

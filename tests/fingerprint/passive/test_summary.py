@@ -137,7 +137,6 @@ def test_parts_add_up_to_the_whole(tmp_path: Path) -> None:
     assert sum(one["client_trips"] + one["server_trips"] for _, one in whole) > 1000
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_any_rows_are_read(tmp_path: Path, seed: int) -> None:
     """Random numbers, flags and lengths: columns come back, none of them raises, counts are not negative."""

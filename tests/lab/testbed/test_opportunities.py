@@ -19,7 +19,6 @@ def drawn(way: LinkDirection, salt: int = 1) -> Opportunities:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["constant", "poisson"])
 @pytest.mark.parametrize("rate", [120, 570, 2640, 12_000, 100_420])
 def test_the_mean_is_the_rate(kind: str, rate: float) -> None:

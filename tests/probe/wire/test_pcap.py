@@ -80,7 +80,6 @@ def fickle(hears: int) -> Script:
     return "enough"
 
 
-@pytest.mark.slow
 @settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(1, 4000), st.sampled_from((0, 1, 64, 536, 1460)), st.booleans()), max_size=5),

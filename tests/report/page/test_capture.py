@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,7 +83,6 @@ def test_names_of_strangers_stay_text_and_the_page_fits(tmp_path: Path) -> None:
             assert page.value(ROWS) == "38"
 
 
-@pytest.mark.slow
 def test_a_page_is_bounded(tmp_path: Path) -> None:
     write_refused(tmp_path / "scan.pcap", 1500)
     page = page_of(tmp_path / "scan.pcap")

@@ -43,3 +43,6 @@ def test_barred_profiles_leave_a_map_before_it_is_made() -> None:
     assert made.not_after_ns == 3601 * 10**9
     assert maker.make(2 * 10**9, lambda profile: "x" if profile.name == "fast" else "") is None
     assert without_barred(found, lambda _: "") is found
+    for text, rows in (("", "0"), ("7", "7")):
+        maker.restore(text)
+        assert maker.save() == rows

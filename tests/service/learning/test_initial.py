@@ -114,7 +114,6 @@ def test_places_come_of_a_file_and_lies_are_none(tmp_path: Path) -> None:
     assert known["10.1.0.0/24"] == 52.0 and sum(place == place for place in known.values()) == 1
 
 
-@pytest.mark.slow
 def test_hits_are_of_later_connections(tmp_path: Path) -> None:
     db = trained(tmp_path, rows(400)).db
     found = evaluate_initial(HitOptions(db))

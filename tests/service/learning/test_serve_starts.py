@@ -42,7 +42,7 @@ def test_a_fault_of_the_learner_ends_the_loop_with_one_line(tmp_path: Path) -> N
         def make(self, now_ns: int, barred: Callable[[Profile], str]) -> FleetMap | None:
             raise ZeroDivisionError("a fault\nof two lines")
 
-    with pytest.raises(ConfigtronError, match=r"starts\.py:\d+ \(ZeroDivisionError: a fault of two lines\)"):
+    with pytest.raises(ConfigtronError, match=r"program at test_serve_starts\.py:\d+ \(ZeroDivisionError: a fault of"):
         begun(tmp_path / "a.db", Faulty)
 
 

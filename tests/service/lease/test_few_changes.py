@@ -72,7 +72,6 @@ def in_force(bench: Bench) -> tuple[dict[str, str], str]:
     return dict(rules.prefixes), rules.default
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("count", [20, MANY])
 def test_one_changed_prefix_is_one_write_and_no_reading(bench: Bench, count: int) -> None:
     wanted = table(count)
@@ -147,7 +146,6 @@ def test_a_profile_that_loses_its_last_prefix_goes(bench: Bench) -> None:
     assert bench.stack.driver._rules.profiles.keys() == {"one", "two"} == applied.transaction.rules.profiles.keys()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_any_sequence_ends_in_what_a_dictionary_says(bench: Bench, seed: int) -> None:
     random, model = Random(seed), table(12)

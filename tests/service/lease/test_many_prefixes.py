@@ -20,7 +20,6 @@ def read(lines: list[str]) -> dict[str, str] | str:
         return str(error)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("line", FORMS)
 def test_a_line_means_the_same_among_many(line: str) -> None:
     others = [f"10.{n >> 8}.{n & 255}.0/24 web\n" for n in range(MANY)]
