@@ -158,20 +158,6 @@ def test_the_readme_prints_what_it_shows() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_decisions_are_listed_with_their_titles() -> None:
-    index = (ROOT / "docs" / "decisions" / "README.md").read_text()
-    rows = dict(re.findall(r"^\| (\d{4}) \| (.+?) \| ", index, re.M))
-    pages = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
-    titles = {page.name[:4]: page.read_text().split("\n", 1)[0] for page in pages}
-    assert titles == {number: f"# {number} {title}" for number, title in rows.items()}
-
-
-def test_every_document_is_in_the_index() -> None:
-    index = (ROOT / "docs" / "README.md").read_text()
-    pages = [page.name for page in (ROOT / "docs").glob("*.md") if page.name != "README.md"]
-    assert [name for name in pages if f"`docs/{name}`" not in index] == []
-
-
 def test_every_measured_name_is_explained() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (\w*)", FINGERPRINT.split("\n## ")[1], re.M)
     assert sorted(rows) == sorted((knob.name, knob.unit) for knob in MEASURED)
@@ -209,27 +195,3 @@ def counts() -> set[str]:
 def test_every_field_is_explained(heading: str, names: set[str]) -> None:
     (part,) = [part for part in FINGERPRINT.split("\n## ") if part.startswith(heading + "\n")]
     assert set(re.findall(r"^\| `([\w-]+)` \| ", part, re.M)) == names
-
-
-@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="git lists the files")
-def test_every_document_that_is_cited_is_in_the_repository() -> None:
-    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    known = {Path(name).name for name in files}
-    known |= {Path(name).name[:4] for name in files if name.startswith("docs/decisions/")}
-    lost = []
-    for name in files:
-        citing = name.endswith((".py", ".c", ".h", ".md", ".toml", ".sql", ".cfg"))
-        if citing and not name.startswith(("fixtures/", "newsfragments/", "tests/")):
-            for number, line in enumerate((ROOT / name).read_text().splitlines(), 1):
-                lost += [f"{name}:{number}: {cited}" for cited in cited_documents(line) if cited not in known]
-    assert lost == []
-
-
-def cited_documents(line: str) -> list[str]:
-    """Return the base names of documents in a line, and the numbers of decisions."""
-    return re.findall(r"(?<![\w<*-])([\w.-]*\w\.md)\b", line) + re.findall(r"decisions?[/ ](\d{4})\b", line)
-
-
-def test_a_document_that_is_not_there_is_seen() -> None:
-    line = "# as learner.md has it (decision 0099); see `docs/learn.md`"
-    assert cited_documents(line) == ["learner.md", "learn.md", "0099"]

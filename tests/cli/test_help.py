@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import click
 import pytest
@@ -19,32 +18,18 @@ import pytest
 from configtron.cli.advanced import LongCommand
 from configtron.cli.manual import contexts, write_pages
 from configtron.cli.outermost import run
-from configtron.cli.output import LEARNING, TUNING
 from configtron.cli.root import root
 from configtron.cli.settings import Settings, hint
 from configtron.db.store import Store
 from configtron.linux.xdg import default_db
 from configtron.model.errors import USAGE
 from configtron.report.command_pages import COMPLETIONS
-from configtron.report.rows import LABELS
-from configtron.service.fleet import enrolment
-from configtron.service.learning import rows as learning_rows
-from configtron.service.lease import rows as lease_rows
 from tests.support import ROOT
 from tests.support.rules import offenders
 from tests.support.sources import parsed
 
 # Columns of a narrow terminal, such as one half of a laptop's screen.
 NARROW = 60
-# Words of the model -> those of an operator; as verbs ("can act", "drivers that draw") they are plain.
-MODEL_WORDS = {
-    r"\b(?:an|each|the) acts?\b": "transaction", r"\barms?\b": "profile, group",
-    r"\b(?:un)?drawn\b": "assigned, random", r"\bteach(?:es)?\b|\btaught\b": "counts",
-    r"\bheld[ -]back\b|\bholdback\b": "control group", r"\bkeeper\b": "watchdog",
-    r"\b(?:a|the|this) place\b": "host, namespace",
-}  # fmt: skip
-# What scripts type.
-TYPED = re.compile(r"--holdback|held-back {2}classes|held-back,")
 LONG = ("probe run", "learn run", "learn serve", "replay sessions", "replay study")
 
 
@@ -81,19 +66,6 @@ def test_rare_options_stand_last_and_each_option_once(path: str) -> None:
             head = f"\n  {', '.join(sorted(param.opts, key=len))}"
             assert head in f"\n{within}" and f"{head} " not in without, param.opts
     assert "--help" in common
-
-
-def test_no_page_has_words_of_the_model() -> None:
-    pages_text = {path: TYPED.sub("", ctx.get_help()) for path, ctx in pages().items()}
-    found = [f"{path}: {one}" for path, text in pages_text.items() for one in MODEL_WORDS if re.search(one, text)]
-    assert len(pages_text) > 60 and found == []
-
-
-@pytest.mark.parametrize(("rows", "schema"), [(lease_rows, TUNING), (learning_rows, LEARNING), (enrolment, LEARNING)])
-def test_no_head_of_a_table_is_a_word_of_the_model(rows: ModuleType, schema: str) -> None:
-    tables = {name: columns for name, columns in vars(rows).items() if name.endswith("COLUMNS")}
-    bad = {"act", "arm", "arms", "held", "keeper", "place", "drawn"}
-    assert tables and LABELS.keys() >= {(schema, one) for columns in tables.values() for one in columns if one in bad}
 
 
 def test_an_interface_that_is_no_text_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

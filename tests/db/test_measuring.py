@@ -56,18 +56,6 @@ def test_cells_come_back_as_they_were(store: Measuring) -> None:
     assert store.shards(number) == (shard_of(),)
 
 
-def test_provenance_is_of_all_that_makes_a_cell(store: Measuring) -> None:
-    """Other orders, software, settings or site: another provenance; the same of all: the same."""
-    number, again = store.begin("smoke", "{}"), store.begin("smoke", "{}")
-    for n, one in enumerate([shard_of("a"), shard_of("b", "1f"), shard_of("c")._replace(software={})]):
-        found = filled(one.condition)
-        store.record(number, found, judged(found, 2, SITES, RULE), PROFILES, one)
-        assert len({cell.provenance for cell in store.cells(number)}) == 4 * (n + 1)
-    record(store, again)
-    first = {cell.provenance for cell in store.cells(number) if cell.condition == "a"}
-    assert {cell.provenance for cell in store.cells(again)} == first
-
-
 def test_a_shard_is_kept_once_and_whole_or_not_at_all(store: Measuring) -> None:
     number, other, third = (store.begin("smoke", "{}") for _ in range(3))
     assert record(store, number) and not record(store, number, first_ms=500.0) and record(store, other, first_ms=500.0)

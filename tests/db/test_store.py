@@ -55,14 +55,6 @@ def test_a_reader_may_stop_half_way(store: Store, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == ""
 
 
-def test_equal_values_of_unlike_types_come_back_as_they_were(store: Store) -> None:
-    run, values = store.begin_run("{}"), (1, True, 1.0, 0, False, 0.0, "1", (1, True))
-    store.record(run, [result("na/a/icw.1", *(replace(ICW, value=v, evidence=(n,)) for n, v in enumerate(values)))])
-    (kept,) = store.results(run)
-    found = [(type(o.value), o.value, o.evidence) for o in kept.observations]
-    assert found == [(type(value), value, (n,)) for n, value in enumerate(values)]
-
-
 def test_what_arrives_twice_is_kept_once_and_a_batch_whole_or_not_at_all(store: Store) -> None:
     run, other, third = (store.begin_run("{}") for _ in range(3))
     store.record(run, [result("na/a/icw.1", ICW)])

@@ -60,12 +60,6 @@ def test_what_does_not_teach_is_named(
     assert [(row.teaches, row.why_not) for row in rows] == [(not why_not, why_not)]
 
 
-def test_a_beacon_may_come_before_its_log_line() -> None:
-    agent = BeaconJoin("web1", "b")
-    assert agent.beacon(load(), SOON) == ""
-    assert len(rows_of(joined(agent=agent))) == 1
-
-
 def test_the_second_beacon_of_a_load_changes_nothing() -> None:
     agent = joined()
     assert [agent.beacon(load(), T0 + at * 500 * MS) for at in (1, 2)] == ["", ""]

@@ -49,11 +49,6 @@ def test_a_close_record_becomes_a_row() -> None:
     assert len(checked(states, NOW_S)[0]) == 1
 
 
-def test_a_record_of_the_module_has_all_columns() -> None:
-    row = of_record(max_rtt_us=90_000, packets_in=41, resumed=VALIDATED).row(0)
-    assert (row["max_rtt_ms"], row["packets_in"], row["resumed"]) == (90.0, 41.0, VALIDATED)
-
-
 @pytest.mark.parametrize(
     ("strategy", "resumed", "teaches"),
     [("", None, True), ("null", None, True), ("fixed", None, False), ("resume", RETREATED, False),
@@ -101,11 +96,6 @@ def test_an_absurd_row_is_left_out_by_its_reason(reason: str) -> None:
     for given in [*cases, *([{"min_rtt_ms": 1e9, "max_rtt_ms": None}] if reason == "round-trip" else [])]:
         good, left_out = checked(of_rows([GOOD, GOOD | given]), NOW_S)
         assert len(good) == 1 and left_out == {reason: 1}, given
-
-
-def test_an_unknown_window_stays() -> None:
-    good, left_out = checked(of_rows([GOOD | {"max_cwnd": None}]), NOW_S)
-    assert len(good) == 1 and not left_out
 
 
 def test_a_value_of_another_kind_is_refused() -> None:

@@ -67,13 +67,6 @@ def test_errors_are_of_predicted_less_true_bins() -> None:
     assert (row.judged, row.hits, row.mean_error, row.variance) == (3, 1 / 3, 0.5, 0.25)
 
 
-def test_learning_is_from_the_past_alone() -> None:
-    states = drawn_world(100, 3)
-    shuffled = states[np.random.default_rng(1).permutation(100)]
-    earlier, later = parted(shuffled)
-    assert len(earlier) == len(later) == 50 and earlier.at_s.max() < later.at_s.min()
-
-
 def test_too_little_is_refused() -> None:
     short = drawn_world(50, 4)
     with pytest.raises(BadInput, match="too few"):

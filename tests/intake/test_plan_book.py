@@ -80,18 +80,6 @@ def test_connections_within_three_seconds_of_a_turn_are_in_doubt(into_s: float, 
     assert near_turn(start_ns, EPOCH_S) == bool(doubt)
 
 
-def test_a_driver_without_a_draw_gives_the_prefix_its_arm_and_its_unit() -> None:
-    plans = book(kernel_draws=False, draws=WIDE)
-    found = plans.describe(BY_PREFIX, CLIENT)
-    assert (found.class_name, found.arm, found.profile, found.doubt) == ("slow", 1, "wide", "")
-    assert found.propensity == pytest.approx(0.75 * 0.9, abs=1e-4)
-    assert plans.describe(BY_PREFIX, bytes([198, 51, 100, 77])).unit == found.unit
-    # prefixes of 16 characters are not packed IPv6 addresses
-    others = {plans.describe(BY_PREFIX._replace(prefix=f"198.151.{third}.0/24"), bytes([198, 151, third, 9])).unit
-              for third in range(100, 120)}  # fmt: skip
-    assert len(others) == 20
-
-
 def test_intervals_cluster_by_the_prefix_that_was_drawn_for() -> None:
     plans = book(kernel_draws=False, draws=WIDE._replace(prefix="198.51.0.0/16"))
     records = BY_PREFIX, BY_PREFIX._replace(prefix="198.51.7.0/24")
@@ -224,12 +212,6 @@ def test_an_ending_confirms_no_failure_of_a_wider_prefix_that_begins_with_its_ow
         join.failed(CLIENT, FAILED, NOW)
         (row,) = join.answered([(number, given)])
         assert row.why_not == ("uncorroborated" if number == 1 else "")
-
-
-def test_a_page_of_the_same_client_confirms_too() -> None:
-    join = Failures()
-    join.page(NOW - 30 * S)
-    assert join.row().teaches and not join.row(bytes([198, 51, 100, 10])).teaches
 
 
 def test_names_fail_before_any_transport() -> None:

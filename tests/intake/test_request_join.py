@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from typing import NamedTuple
 
@@ -100,22 +99,6 @@ def test_two_clients_of_a_prefix_with_one_port_are_ambiguous_and_a_client_is_rem
     lines.record(opened(T0 + 2 * S))
     assert found(lines, line(token(3), T0 + 4 * S, client=10), T0 + 4 * S)[0] == 0
     assert lines.counts == Counter({"joined": 1, "other-connection": 1, "ambiguous-record": 1})
-
-
-def test_a_connection_whose_number_is_known_outlives_lost_records() -> None:
-    lines = requests()
-    lines.record(opened())
-    assert found(lines, line(token(1), T0 + S, connection="7"), T0 + S)[0] == 1
-    lines.lifetimes.lost(T0 + 2 * S)
-    assert found(lines, line(token(2), T0 + 3 * S, connection="7"), T0 + 3 * S)[0] == 1
-    assert found(lines, line(token(3), T0 + 4 * S), T0 + 4 * S)[0] == 0
-
-
-def test_records_that_stay_away_cost_the_line() -> None:
-    lines = requests()
-    lines.record(opened())
-    lines.datagram(line(token(1), T0 + S), T0 + S, T0 + S)
-    assert lines.advance(T0, T0 + S + request_join.WAIT_NS) == [] and lines.counts["records-lost"] == 1
 
 
 class Connection(NamedTuple):
@@ -216,20 +199,6 @@ def test_lost_records_join_no_line_to_another_connection(
     drawn: tuple[list[Connection], list[Arrival]], data: st.DataObject
 ) -> None:
     played(*drawn, data, losses=True)
-
-
-def test_most_lines_of_quiet_traffic_join() -> None:
-    """The rules that refuse may not refuse everything: connections a second apart, clocks right to a ms."""
-    rng, join, count = random.Random(3), requests(), 0
-    for number in range(2_000):
-        port, start_ns = 40_000 + number % 500, T0 + number * 50 * MS
-        end_ns = start_ns + rng.randrange(MS, 5 * S)
-        record = opened(start_ns, port, 1, number)
-        join.record(record)
-        join.datagram(line(token(number), end_ns, port, 1), end_ns, end_ns)
-        join.record(closed(record, end_ns + MS))
-        count += len(join.advance(end_ns, end_ns))
-    assert count == 2_000 and join.counts == Counter(joined=2_000)
 
 
 def test_memory_of_connections_is_bounded() -> None:

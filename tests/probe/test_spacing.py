@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.probe.spacing import Circle, Spacing, interval_s, network_of
-from configtron.probe.wire import shared_spacing
+from configtron.probe.spacing import Circle, Spacing
 from configtron.probe.wire.shared_spacing import SharedLimits, SharedSpacing
 from tests.support.children import child
 
@@ -131,14 +130,6 @@ def test_a_greedy_caller_gets_the_rate(rate: int, late_s: float, least: float) -
     assert most_in_one_second(starts) <= rate and len(starts) >= 3 * rate * least
 
 
-def test_networks() -> None:
-    assert network_of("192.0.2.77") == "192.0.2.0/24" and network_of("2001:db8:1:2::3") == "2001:db8:1::/48"
-
-
-def test_no_limit_is_no_wait() -> None:
-    assert interval_s(0) == 0 and all(Spacing().admit(HOST, 1.0) == 0.0 for _ in range(10))
-
-
 def test_memory_is_bounded() -> None:
     circle = Circle(1.0, sweep_above=10)
     for n in range(1000):
@@ -167,14 +158,6 @@ def test_an_address_has_one_process_at_a_time() -> None:
         assert not other.claim(HERE)
         one.release(HERE)
         assert other.claim(HERE)
-
-
-def test_addresses_of_one_cell_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_spacing, "_cell", lambda place: 0)
-    with shared(0, 0, 0) as (one, other):
-        assert one.claim(HERE) and not one.claim(THERE) and not other.claim(THERE)
-        one.release(THERE)
-        assert not other.claim(HERE)
 
 
 def test_a_dead_process_leaves_neither_places_nor_promises() -> None:

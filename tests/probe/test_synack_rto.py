@@ -53,10 +53,6 @@ def test_without_loss_all_is_reported(rto_s: float, rtt_s: float, retries: int, 
     assert values(seen, "syn_cookies", "synack_duplicates") == ["no", 0]
 
 
-def test_a_timer_that_does_not_grow() -> None:
-    assert values(verdicts(1, linear=True, retries=6), "synack_backoff", "synack_retries") == ["linear", 6]
-
-
 @pytest.mark.parametrize("rto_s", [0.2, 1.0, 3.0])
 @pytest.mark.parametrize("rtt_s", [0.02, 0.4])
 def test_loss_lowers_grades_and_lies_never(rto_s: float, rtt_s: float) -> None:

@@ -12,7 +12,7 @@ import pytest
 from configtron.model.nouns import Observation, Target
 from configtron.probe.pacing import Finished, run
 from configtron.probe.page import PageStep, joined, redirected
-from configtron.probe.profiles import AGAIN_MOST, APART_MOST, CLEAR, HELD, MORE, PROFILES, SECURE, TESTS, plan
+from configtron.probe.profiles import AGAIN_MOST, APART_MOST, CLEAR, MORE, PROFILES, SECURE, TESTS, plan
 from configtron.probe.spacing import Place
 from configtron.probe.target_session import (
     Answer,
@@ -98,13 +98,6 @@ def known(call: Call, n: int) -> Readings:
 
 def calls_of(answer: Callable[[Call, int], Readings], profile: str = "standard") -> list[Call]:
     return played(target_session(HOME, ALL, profile), answer)[0]
-
-
-def test_held_handshakes_are_a_connection_of_their_own() -> None:
-    calls, (held,) = played(target_session(HOME, ALL, "standard"), known)
-    assert not any(call.held for call in calls)
-    inside, none = played(held, known)
-    assert inside and all(call.held and call.probe in HELD for call in inside) and not none
 
 
 def test_a_cookie_that_the_page_demands_is_brought_along() -> None:

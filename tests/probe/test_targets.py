@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from configtron.model.errors import BadInput
-from configtron.model.nouns import Target, Vantage
+from configtron.model.nouns import Target
 from configtron.probe import targets
 from configtron.probe.blocklist import Blocklist
 from configtron.probe.special import SPECIAL
@@ -98,16 +98,7 @@ def test_a_block_is_bounded_unless_a_number_is_given() -> None:
     assert read(lines("a.example"), most=0) == ()
 
 
-def test_a_path_for_lines_that_name_none() -> None:
-    assert [t.path for t in read(lines("a.example", "http://a.example/b"), path="/big")] == ["/big", "/b"]
-
-
 SITES = [Target(f"s{n}.example") for n in range(500)]
-
-
-def test_order_is_the_seeds() -> None:
-    assert order(SITES, 1) == order(reversed(SITES), 1) != order(SITES, 2)
-    assert sorted(order(SITES, 1), key=lambda t: int(t.host[1:-8])) == SITES
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -136,14 +127,6 @@ def test_the_order_on_disk_is_the_one_in_memory(tmp_path: Path) -> None:
     found = write_listing([*some, *some[:20]], tmp_path / "list", 5, chunk_size=7)
     assert list(listed(tmp_path / "list")) == order(some, 5) != order(some, 6)
     assert found.size == 50
-
-
-def test_the_sample_says_whether_all_have_addresses(tmp_path: Path) -> None:
-    known = [Target(f"192.0.2.{n}", f"192.0.2.{n}") for n in range(9)]
-    sample = write_listing(known, tmp_path / "a", 1).sample
-    assert sample is not None and sample.address
-    assert write_listing([*known, Target("a.example")], tmp_path / "b", 1).sample == Target("a.example")
-    assert write_listing([], tmp_path / "c", 1) == (0, None)
 
 
 def read_blocklist(source: Source) -> object:
@@ -227,13 +210,6 @@ resolver = "10.61.0.53"
 [[vantage]]
 name = "eu"
 """
-
-
-def test_vantages_are_read_in_order() -> None:
-    assert read_vantages(Source("v.toml", TWO)) == (
-        Vantage("na", "North America", "v-na", "eth0", "10.60.1.2", resolver="10.61.0.53"),
-        Vantage("eu", "eu"),
-    )
 
 
 @pytest.mark.parametrize(("text", "complaint"), [

@@ -141,11 +141,6 @@ def test_unlike_servers_behind_one_address_are_seen(tmp_path: Path) -> None:
     assert (found.value, found.grade, found.detail("torn")) == (tuple(VERSIONS), "C", ("1.0", "1.1"))
 
 
-def test_a_warning_may_go_before_the_hello(tmp_path: Path) -> None:
-    stated, _ = server(tmp_path, "1.2", "1.2")(client_hello("site.test", "1.2"))
-    assert answer_of(alert(1, 112) + stated).version == "1.2"
-
-
 def test_an_address_is_not_named() -> None:
     assert b"198.18.0.1" not in client_hello("198.18.0.1", "1.3")
     assert b"site.test" in client_hello("site.test", "1.0")

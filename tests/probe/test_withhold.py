@@ -21,12 +21,6 @@ def asked(window: int, mss: int, *more: tuple[int, bytes], ours: int | None = No
     return asking(DATA, Segment(SYN | ACK, ack=1, window=window, options=options), (), ours)
 
 
-def test_a_request_goes_at_once_where_the_window_allows() -> None:
-    ask = asked(64240, 1460)
-    assert [(s.seq, s.payload) for s in ask.due()] == [(1, DATA)]
-    assert ask.due() == [] and ask.end == 11
-
-
 def test_a_narrow_window_takes_it_in_parts() -> None:
     ask = Asking(DATA, seq=1, ack=1, mss=1000, window=4)
     assert [s.payload for s in ask.due()] == [b"0123"]

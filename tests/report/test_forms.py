@@ -74,16 +74,6 @@ def test_each_json_line_is_a_whole_record() -> None:
     assert results("jsonl") == results("jsonl"), "the same run gives the same bytes"
 
 
-def test_a_flat_line_has_a_value_and_its_grade_or_a_reason() -> None:
-    rows = of_json(results("flat"))
-    flat = {(row["host"], row["vantage"]): row for row in rows}
-    assert len(rows) == len(flat) == 4
-    assert flat["a.example", "na"]["icw"] == 10 and flat["a.example", "na"]["icw_grade"] == "B"
-    assert flat["b.example", "na"] | {"icw": 3, "icw_grade": "L"} == flat["b.example", "na"]
-    assert flat["b.example", "eu"]["icw_reason"] == "too-short" and "icw" not in flat["b.example", "eu"]
-    assert all(isinstance(value, str | int | float) for row in rows for value in row.values())
-
-
 def test_fields_choose_and_order_the_columns() -> None:
     line, *_ = results("flat", "rwin", "icw").splitlines()
     assert line == '{"host":"a.example","vantage":"eu","rwin_reason":"not-asked","icw":4,"icw_grade":"B"}'
@@ -245,13 +235,6 @@ def test_a_table_cuts_all_but_the_last_column() -> None:
     assert second.split(maxsplit=1) == ["1", "k 1, v"]
     assert aligned(("a",), []) == [] and rows_as("table").count("\n") == 3
     assert aligned(("a",), [{"a": "\x1b[2J\n"}])[1] == "\\u001b[2J\\u000a", "strangers move no cursor"
-
-
-def test_a_table_has_the_operators_words_and_no_empty_column() -> None:
-    rows: Rows = [{"act": 1, "held": 0, "keeper": "9 8", "about": None, "dropped": []}, {"act": 2, "arms": {"a": 0.5}}]
-    columns = ("act", "held", "keeper", "about", "dropped", "arms")
-    assert aligned(columns, rows)[0].split() == ["transaction", "control_group", "watchdog", "arms"]
-    assert aligned(columns, rows, schema="configtron.learning/1")[0].split()[-1] == "chosen_by"
 
 
 def test_lines_have_every_field_and_a_schema_and_csv_its_columns_and_a_header_or_none() -> None:

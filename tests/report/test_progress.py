@@ -109,16 +109,3 @@ def test_a_terminal_gets_a_bar(counts: CampaignCounts | Moment) -> None:
             text += os.read(main, 65536).decode()
     os.close(main)
     assert "run 1" in text
-
-
-def test_a_terminal_without_colours_gets_plain_lines() -> None:
-    """A bar moves the cursor: that is escapes too."""
-
-    class Screen(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    err = Screen()
-    with Progress("run 1", err, color=False) as progress:
-        progress.update(CampaignCounts(4, 4, 4, 0), last=True)
-    assert err.getvalue().startswith("run 1: 4/4 targets") and "\x1b" not in err.getvalue()

@@ -161,21 +161,6 @@ def test_the_same_verdict_for_all_servers_yields_nothing() -> None:
     assert "commonest" in text and "100.0 %" in text
 
 
-@pytest.mark.parametrize("constant", [*range(1, 31), "not-h2", "unclear:alone"])
-@pytest.mark.parametrize("grade", ["A", "L"])
-def test_no_constant_at_all_yields_anything(constant: Value, grade: str) -> None:
-    stated = seen(None, "N", constant) if isinstance(constant, str) else seen(constant, grade)
-    assert score([one._replace(observation=stated) for one in drawn()]).yielded == 0.0
-
-
-def test_half_of_the_truths_are_half_of_the_yield() -> None:
-    truths = [Truth((n,)) for n in range(1, 6)]
-    cases = [judged(f"h{n}", answer(t), t) for n, t in enumerate(truths)]
-    cases[:2] = [one._replace(observation=seen(99, "A")) for one in cases[:2]]
-    assert score(cases).yielded == pytest.approx((0.6 - 0.2) / 0.8)
-    assert score(cases[2:3]).yielded is None, "one truth distinguishes no host"
-
-
 def test_what_was_not_asked_is_counted_and_not_judged() -> None:
     found = score([one._replace(asked=n > 3) for n, one in enumerate(drawn())])
     (row,) = found.knobs

@@ -8,7 +8,7 @@ from dataclasses import replace
 from configtron.model.nouns import Observation, Target
 from configtron.model.records import Result
 from configtron.probe.target_session import name_of
-from configtron.report.target_results import found_in, rows_of
+from configtron.report.target_results import found_in
 from tests.support.sample_results import reading, result, run
 
 
@@ -33,16 +33,6 @@ def test_the_target_is_the_one_that_was_named_and_the_certificate_names_the_prov
     seen = Observation("provider", "Some CDN", None, "", "certificate organisation", "C")
     (found,) = found_in([result("a.example", "na", 1, reading("icw", 10)), result("a.example", "na", 2, seen)])
     assert found.fingerprint.target.provider == "Some CDN"
-
-
-def test_rows_of_the_summary_without_mixed_sites() -> None:
-    row, timer = rows_of(list(found_in(run())), ["icw", "rwin", "synack_rto"], "na")
-    assert (row.known, row.compared, row.differing, row.undetermined) == (1, 1, 1, 1)
-    assert (timer.compared, timer.differing) == (2, 0)
-    mixed = result("a.example", "na", 9, reading("load_balancing", "mixed", "C", ""))
-    ordered = sorted([*run(), mixed], key=lambda r: (r.site, r.vantage))
-    (row,) = rows_of(list(found_in(ordered)), ["icw"], "na")
-    assert (row.known, row.compared, row.differing, row.mixed) == (0, 0, 0, 1)
 
 
 TARGETS = [Target("a.example"), *(Target("a.example", path=f"/{n}") for n in range(7)), Target("a.example", port=8080)]

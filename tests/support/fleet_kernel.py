@@ -193,9 +193,4 @@ def _named(begun: Beginning, names: Mapping[int, str]) -> OpenRecord:
     """Return a record with the names that its numbers have now."""
     number = begun.profile_number
     class_name = names.get(begun.class_number) if begun.class_number else None
-    return replace_names(begun.opened, class_name, names.get(number) if number else "")
-
-
-def replace_names(opened: OpenRecord, class_name: str | None, profile: str | None) -> OpenRecord:
-    """Return a record with other names."""
-    return opened._replace(class_name=class_name, profile=profile)
+    return begun.opened._replace(class_name=class_name, profile=names.get(number) if number else "")

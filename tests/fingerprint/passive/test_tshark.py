@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from configtron.fingerprint.passive.connection_report import ConnectionReport
 from configtron.fingerprint.passive.retransmissions import CAUSES
 from tests.support import ROOT
 from tests.support.impaired_path import rig
@@ -75,12 +74,8 @@ def test_linux_is_found_as_it_is_set(captures: Recorded, end: str) -> None:
     assert sum(window == ("L", 10) or window[0] == "C" for window in windows) >= 2
     placed = [one for one in found if one.place]
     assert {one.place for one in placed} == {end}
-    seen = _signatures(found)
+    seen = {str(o.value) for one in found for o in one.observations if o.knob == "signature" and o.value is not None}
     assert seen and all(s.startswith(("4:64:0:1460:65160", "6:64:0:1440:64260")) for s in seen), seen
-
-
-def _signatures(found: list[ConnectionReport]) -> set[str]:
-    return {str(o.value) for one in found for o in one.observations if o.knob == "signature" and o.value is not None}
 
 
 def test_http2_in_clear_and_opened_by_a_key(captures: Recorded, capsys: pytest.CaptureFixture[str]) -> None:

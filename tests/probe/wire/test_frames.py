@@ -11,7 +11,7 @@ from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrHopByHop
 from configtron.model.nouns import ACK, FIN, OPT_EOL, PSH, RST, SYN, Segment
 from configtron.probe.script import syn_options
 from configtron.probe.wire import frames
-from configtron.probe.wire.frames import Dissected, Envelope, Numbers, build, checksum, dissect, heard, sent
+from configtron.probe.wire.frames import Dissected, Envelope, Numbers, build, dissect, heard, sent
 
 NUMBER = st.integers(0, 0xFFFFFFFF)
 PORT = st.integers(0, 65535)
@@ -86,15 +86,6 @@ def test_checksums_are_scapys(
     if outer is IP:
         del parsed.chksum
     assert bytes(parsed) == data
-
-
-@given(st.binary(max_size=200))
-def test_checksum_is_the_words_sum(data: bytes) -> None:
-    padded = data + b"\0" * (len(data) % 2)
-    total = sum(int.from_bytes(padded[i : i + 2], "big") for i in range(0, len(padded), 2))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    assert checksum(data) == 0xFFFF - total
 
 
 def test_scapys_packets_are_read() -> None:

@@ -19,17 +19,3 @@ def test_every_port_is_used_once_before_any_again() -> None:
     with pytest.raises(Refused):
         ports.take("a", 80, 5 * MS + REMEMBERED_MS * MS - 1)
     assert ports.take("a", 80, 5 * MS + REMEMBERED_MS * MS) == taken[3]
-
-
-def test_remote_ends_do_not_disturb_each_other() -> None:
-    ports = SourcePorts(range(10, 12), Random(1))
-    assert {ports.take(a, p, 0) for a in "ab" for p in (80, 443)} <= {10, 11}
-    assert sorted(ports.take("c", 80, 0) for _ in range(2)) == [10, 11]
-
-
-def test_the_seed_decides() -> None:
-    def first(seed: int) -> list[int]:
-        ports = SourcePorts(range(1000), Random(seed))
-        return [ports.take(str(n), 80, 0) for n in range(5)]
-
-    assert first(1) == first(1) != first(2)

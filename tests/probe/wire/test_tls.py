@@ -21,7 +21,7 @@ from configtron.probe.http_version import http_version
 from configtron.probe.play import Recorded, play
 from configtron.probe.script import Hold, Offer, Open, StreamScript, get
 from configtron.probe.wire.stream import EngineFailed, carry
-from configtron.probe.wire.tape import Tape, records
+from configtron.probe.wire.tape import Tape
 from configtron.probe.wire.tls import Trust
 from tests.support.tls_peer import ASK, PAGE, Peer, TlsServer, asks, texts, tls_context
 
@@ -87,12 +87,6 @@ def test_a_page_comes_through_with_its_session(
         assert labels == ["CLIENT_RANDOM"]
     else:
         assert "SERVER_TRAFFIC_SECRET_0" in labels and len(labels) == 5
-
-
-def test_the_certificate_is_kept(trust: Trust, context: ssl.SSLContext, tmp_path: Path) -> None:
-    session = recorded(trust, Peer(TlsServer(context))).session
-    assert session is not None
-    assert (tmp_path / "chain").read_text().startswith(ssl.DER_cert_to_PEM_cert(session.certificate))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -200,8 +194,3 @@ def test_other_words_and_names_inside_tls_diverge(trust: Trust, context: ssl.SSL
 
     with pytest.raises(Diverged, match="does not offer h3"):
         again(offers(), trace)
-
-
-def test_a_cut_record_counts_as_one() -> None:
-    cut = records(bytes([22, 3, 1, 0, 2, 9, 9, 23, 3, 3, 0, 9, 1]))
-    assert [(one.kind, len(one.data)) for one in cut] == [(22, 7), (23, 6)] and records(b"") == []

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from configtron.model.nouns import Message, Observation, Packet, Session, Target, Trace
-from configtron.report.page.conversation import MOST_LINES, LadderLine, Note, conversation
+from configtron.report.page.conversation import MOST_LINES, Note, conversation
 from configtron.report.page.ladder import flights, ladder
 from configtron.report.page.markup import written
 from tests.support.tiny_run import segments
@@ -64,14 +64,6 @@ def test_what_was_said_is_shown_and_the_setting_that_was_read_is_marked() -> Non
     messages = (Message(0.1, "out", b"GET / HTTP/1.1\r\nHost: a\r\n"), Message(0.2, "in", b"\x00\x01\x02"))
     shown = conversation(trace(1, messages), Observation("http_tls", "http/1.1", grade="C", evidence=(20,)))
     assert {line.text for line in shown.lines if line.inside} <= {"GET / HTTP/1.1", "3 bytes"}
-
-
-def test_a_flight_is_one_group_and_the_rest_is_not() -> None:
-    grouped = flights(conversation(trace(10), icw(10)).lines)
-    assert [len(flight.lines) for flight in grouped] == [1, 1, 1, 10, 1, 1]
-    assert grouped[3].text == "10 segments, 1000 bytes"
-    apart = [LadderLine(at, way, "a", length=1) for at, way in ((0.0, "in"), (0.5, "in"), (0.5, "out"))]
-    assert [len(flight.lines) for flight in flights(apart)] == [1, 1, 1]
 
 
 def test_the_drawing_says_what_it_shows() -> None:
