@@ -184,6 +184,18 @@ def test_the_dry_connection_sees_what_the_table_does_not_say(
     assert driver.ask(rules).differences == (Difference("10.1.0.2/32", "initcwnd", "30", "3"),)
 
 
+@pytest.mark.parametrize(("metric", "found"), [("cwnd lock 5", ["5"]), ("cwnd 5", []), ("cwnd lock 40", [])])
+def test_a_clamp_of_the_main_table_bounds_our_window(
+    hosts: Hosts, driver: RouteDriver, metric: str, found: list[str]
+) -> None:
+    ip(hosts, f"route add 10.1.0.0/16 via 10.9.0.2 {metric}")
+    rules = Rules({"wide": Profile("wide", (("initcwnd", 20),))}, {"10.1.0.0/16": "wide"})
+    driver.apply(difference(Rules(), rules))
+    assert [(one.applied, one.found.partition(",")[0]) for one in driver.ask(rules).differences] == [
+        ("20", window) for window in found
+    ]
+
+
 def test_apply_refuses_where_every_source_is_led_elsewhere(hosts: Hosts, driver: RouteDriver) -> None:
     ip(hosts, "route add default via 10.9.0.66 table 100")
     ip(hosts, f"rule add from {SERVER} lookup 100 pref 1000")

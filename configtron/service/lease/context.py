@@ -39,6 +39,8 @@ from configtron.tune.journal import Transaction
 # Beside other daemons' runtime files; empty after a boot.
 RUNTIME = Path("/run/configtron-tune")
 _KERNEL = Path("/proc/sys/kernel/random/boot_id")
+# The first namespace of processes (PROC_PID_INIT_INO of linux/proc_ns.h).
+FIRST_PROCESSES = "pid:[4026531836]"
 IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 
 
@@ -169,3 +171,12 @@ def context_of(journal: Tuning) -> LeaseContext:
 def is_gone(place: Place) -> bool:
     """Return whether the namespace of a place no longer exists: its settings ended with it."""
     return "/" not in place.netns and is_absent(place.netns)
+
+
+def is_held(space: str) -> bool:
+    """Return whether a network namespace ("net:[4026531840]") has a process or a mount, or may have one that this
+    process does not see."""
+    if os.readlink("/proc/self/ns/pid") != FIRST_PROCESSES or f" {space} " in TABLE.read_text():
+        return True
+    found = {os.path.realpath(link).rpartition("/")[2] for link in Path("/proc").glob("[0-9]*/ns/net")}
+    return space in found or "net" in found  # a link that cannot be read

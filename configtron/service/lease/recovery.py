@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from configtron.db.tuning import Tuning
 from configtron.model.errors import ConfigtronError
 from configtron.service.lease import watchdog_process
-from configtron.service.lease.context import LeaseContext, context_of, exclusive_lock, is_gone
+from configtron.service.lease.context import LeaseContext, context_of, exclusive_lock, is_gone, is_held
 from configtron.service.lease.options import LeaseOptions
 from configtron.service.lease.undo import NOT_YET, JournalBehind, forget, note_obstacle, undo
 from configtron.tune.journal import FORGET, GUARD, OPEN, UNDO, UNDOING, WRITING, Transaction, due
 
+GONE = "its network namespace is gone"
 log = logging.getLogger("configtron.tune")
 
 
@@ -47,8 +48,9 @@ def recover(options: LeaseOptions) -> Recovered:
 def recover_due(context: LeaseContext) -> list[Transaction]:
     """Take the due step of each transaction that no process works on; return those that ended. Callers hold the lock.
 
-    Leave a transaction of another network namespace to commands there. Where a driver fails, write its transaction to
-    log and journal, and go on with the others. Errors: `JournalBehind`, after all were tried.
+    Leave a transaction of another network namespace to commands there; if that is gone, end it after its lease. Where a
+    driver fails, write its transaction to log and journal, and go on with the others. Errors: `JournalBehind`, after
+    all were tried.
     """
     ended: list[Transaction] = []
     behind: JournalBehind | None = None
@@ -75,7 +77,7 @@ def _recover_one(context: LeaseContext, transaction: Transaction) -> Transaction
     if step == FORGET:
         return forget(context, transaction, "reboot" if rebooted else "killed before it wrote")
     if not context.is_within(transaction):
-        return None
+        return None if step != UNDO or is_held(transaction.space) else forget(context, transaction, GONE)
     if step == UNDO or gone:
         return _undo_one(context, transaction, _reason(transaction, gone))
     if step == GUARD and not watchdog_process.is_watched(transaction):
@@ -84,11 +86,8 @@ def _recover_one(context: LeaseContext, transaction: Transaction) -> Transaction
 
 
 def _reason(transaction: Transaction, gone: bool) -> str:
-    if why := transaction.why.partition(NOT_YET)[0]:
-        return why
-    if gone:
-        return "its network namespace is gone"
-    return "killed while it wrote" if transaction.status == WRITING else "lease ended"
+    why = transaction.why.partition(NOT_YET)[0]
+    return why or (GONE if gone else "killed while it wrote" if transaction.status == WRITING else "lease ended")
 
 
 def _undo_one(context: LeaseContext, transaction: Transaction, why: str) -> Transaction | None:

@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 from configtron.db.read_only import read_only
 from configtron.db.tuning import Frozen, Tuning
-from configtron.linux.netns import is_absent
 from configtron.model.draw import PARTS
 from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Value
 from configtron.model.protocols import Asker, PlanReader, RefusalCounter
-from configtron.model.tuning import Answers, Place, Rules, prefix_counts
+from configtron.model.tuning import Answers, Rules, prefix_counts
 from configtron.model.tuning_json import place_of
 from configtron.service.lease.context import LeaseContext, context_of
 from configtron.service.lease.kernel_rules import in_force, unjournaled
@@ -41,7 +40,7 @@ class TransactionStatus:
 
     watchdog      number of the process that will undo it; "" if none is alive
     lease_left_s  s until its lease ends; 0: also where another program took all of it away; None: it has none
-    in_force      prefixes that read back as applied; None: not compared
+    in_force      prefixes that read back as applied and whose clients get it, as far as asked; None: not compared
     about         the difference or the obstacle, and the next step
     """
 
@@ -70,8 +69,10 @@ def status(options: LeaseOptions) -> StatusReport:
     def read(journal: Tuning) -> StatusReport:
         context = context_of(journal)
         transactions = tuple(_status_of(context, each) for each in journal.acts(*OPEN))
-        found = tuple(_unjournaled(context, options.place))
-        return StatusReport(transactions, found, tuple(_frozen(journal)), last_ended(journal))
+        found = tuple((one.driver.name, one.what, one.owner) for one in unjournaled(context, options.place))
+        ours = {(each.driver, each.place, each.space) for each in journal.acts(*OPEN, bare=True)}
+        frozen = tuple((one, (one.driver, place_of(one.place), one.space) in ours) for one in journal.frozen())
+        return StatusReport(transactions, found, frozen, last_ended(journal))
 
     return read_only(options.database, read)
 
@@ -92,7 +93,8 @@ def _about(context: LeaseContext, transaction: Transaction, left: float | None, 
     if transaction.boot != context.boot:
         return "of an earlier boot: nothing of it is in force"
     if not context.is_within(transaction):
-        there = "roll it back there (configtron tune rollback); if that is gone, a reboot ends it"
+        end = "a reboot ends it" if left is None else "after its lease: configtron tune recover"
+        there = f"roll it back there (configtron tune rollback); if that is gone, {end}"
         return f"in another network namespace, {transaction.space}; {there}"
     if transaction.status not in IN_FORCE:
         return transaction.why or "under way, or left behind: configtron tune recover"
@@ -106,7 +108,7 @@ def _compared(context: LeaseContext, transaction: Transaction) -> tuple[int | No
     if not context.is_here(transaction) or transaction.status not in SEEN:
         return None, ""
     rules = transaction.rules
-    notes: list[str] = []
+    notes, lost = list[str](), set[str]()
     try:
         driver = context.load(transaction.driver, transaction.place)
         if lack := driver.missing():
@@ -117,10 +119,12 @@ def _compared(context: LeaseContext, transaction: Transaction) -> tuple[int | No
             answers = driver.ask(rules)
             differences += len(answers.differences)
             notes += answers.unasked
+            lost = {each.scope for each in answers.differences}
     except (ConfigtronError, OSError) as error:
         return None, f"not compared with the kernel: {error}"
     same = {name for name, profile in rules.profiles.items() if found.profiles.get(name) == profile}
     count = _as_applied(rules, found, same)
+    count -= sum(found.prefixes.get(one) == rules.prefixes.get(one) in same for one in lost)
     if transaction.status == UNDOING:
         return count, HALF_UNDONE if found.prefixes or found.default else ""
     if not (found.prefixes or found.default) and (rules.prefixes or rules.default):
@@ -153,19 +157,6 @@ def _plan_in_force(context: LeaseContext, transaction: Transaction) -> str:
         f"its lease ends in {left_s:.1f} s" if left_s > 0.0 else "its lease has passed, new connections are untouched"
     )
     return f"epoch {state.epoch}: {state.classes} classes assigned, control group {state.holdback / PARTS:.1%}, {lease}"
-
-
-def _unjournaled(context: LeaseContext, place: Place) -> Iterator[tuple[str, str, str]]:
-    if is_absent(place.netns):
-        return
-    for driver, what, owner in unjournaled(context, place):
-        yield driver.name, what, owner
-
-
-def _frozen(journal: Tuning) -> Iterator[tuple[Frozen, bool]]:
-    ours = {(each.driver, each.place, each.space) for each in journal.acts(*OPEN, bare=True)}
-    for frozen in journal.frozen():
-        yield frozen, (frozen.driver, place_of(frozen.place), frozen.space) in ours
 
 
 class ReadBackDifference(NamedTuple):

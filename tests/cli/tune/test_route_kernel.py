@@ -143,6 +143,9 @@ def test_what_another_database_holds_is_not_taken_away(applied: TuneCommand, hos
 def test_status_says_that_nothing_is_left(applied: TuneCommand, hosts: Hosts) -> None:
     (act,) = rows(applied("status", *JSONL)[1])
     assert (act["prefixes"], act["in_force"], act["about"]) == (2, 2, "")
+    ip(hosts, "route del default")
+    (act,) = rows(applied("status", *JSONL)[1])
+    assert act["in_force"] == 1, "the kernel has no route to one of them"
     for version in (4, 6):
         ip(hosts, f"-{version} route flush table {TABLE}")
     (act,) = rows(applied("status", *JSONL)[1])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from configtron.model.tuning import Changes, Place, Rules
 from configtron.service.lease import watchdog_process
 from configtron.service.lease.apply_transaction import apply_rules, keep_transaction
 from configtron.service.lease.context import LeaseContext
-from configtron.service.lease.recovery import recover_due
+from configtron.service.lease.recovery import GONE, recover_due
 from configtron.service.lease.undo import undo
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import BEGUN, KEPT, LEASED, OPEN, REPLACED, UNDOING, UNDONE, WRITING, Transaction
@@ -190,10 +191,17 @@ def test_after_a_reboot_nothing_is_written(here: Later, stack: Stack) -> None:
     assert not here.journal.acts(*OPEN)
 
 
-def test_acts_of_another_namespace_are_left_alone(here: Later, stack: Stack) -> None:
-    enforce(here, ONE)
-    assert recover_due(replace(here, namespace="net:[2]", ahead_s=1e6)) == []
-    assert stack.rules == ONE and statuses(here) == [LEASED]
+@pytest.mark.parametrize(
+    ("space", "ended"),
+    [(os.readlink("/proc/self/ns/net"), []), pytest.param("net:[1]", [GONE], marks=pytest.mark.root)],
+)
+def test_acts_of_another_namespace_are_left_alone_unless_that_is_gone(
+    here: Later, stack: Stack, space: str, ended: list[str]
+) -> None:
+    enforce(replace(here, namespace=space), ONE)
+    assert recover_due(replace(here, namespace="net:[2]")) == [], "its lease has time left"
+    assert [one.why for one in recover_due(replace(here, namespace="net:[2]", ahead_s=1e6))] == ended
+    assert stack.rules == ONE and statuses(here) == [UNDONE if ended else LEASED]
 
 
 @pytest.mark.parametrize("status", [LEASED, KEPT, WRITING])
@@ -203,11 +211,11 @@ def test_acts_of_a_namespace_that_is_gone_end(here: Later, stack: Stack, status:
     here.journal.put(act.closed(UNDONE, ""))
     other = replace(act, place=Place(netns="there-is-none"), space="", status=status)
     here.journal.begin(other)
-    assert [one.why for one in recover_due(here)] == ["its network namespace is gone"]
+    assert [one.why for one in recover_due(here)] == [GONE]
     assert stack.rules == Rules(), "a program that is pinned outlives the namespace it was for"
     here.journal.begin(other)
     stack.fail_revert = BadInput("no network namespace is called 'there-is-none'")
-    assert [one.why for one in recover_due(here)] == ["its network namespace is gone"]
+    assert [one.why for one in recover_due(here)] == [GONE]
     assert not here.journal.acts(*OPEN)
 
 

@@ -31,12 +31,14 @@ from typing import NamedTuple
 from configtron.linux.netlink import Netlink
 from configtron.linux.netns import inside
 from configtron.linux.rtnetlink import FAMILIES, addresses
+from configtron.model.nouns import Profile
 from configtron.model.tuning import Answers, Difference
 from configtron.tune.drivers.route.dry_connection import begun
 from configtron.tune.drivers.route.routes import CC_ALGORITHM, Prefix, match, parse, text
 from configtron.tune.drivers.route.rule import RoutingRule
 from configtron.tune.drivers.route.rule import parse as parse_rule
 from configtron.tune.drivers.route.table import LOCAL, MAIN, TABLE, RouteTable, SeenRoutes
+from configtron.tune.metrics import LOCK, numbers
 from configtron.tune.route_table import COPY, DEFAULT, RouteKey, RouteWay, bits, cut, source_bits
 
 # Prefixes that are looked up. If 2 % of many prefixes are diverted, 256 lookups find one with a probability of 99 %.
@@ -89,7 +91,7 @@ def ask(
 ) -> Answers:
     """Compare what the kernel has and answers with the routes that the rules require for the prefixes and the default.
 
-    seen     what the driver has read of its own table
+    seen     what the driver has read of its own table; its profiles are those of the rules
     routes   what the rules require, from `tune/route_table.py`
     Errors: `Refused` if the tables change faster than they can be read.
     """
@@ -102,7 +104,7 @@ def ask(
     questions = [*_questions(sample, earlier, list(_local(table.net, earlier)))]
     expected = ExpectedRoute(routes)
     asked = [*_looked_up(table.net, netns, expected, questions, _unrouted(sample, routes, expected)),
-             *_connected(table.net, netns, expected, questions)]  # fmt: skip
+             *_connected(table.net, netns, expected, questions, seen.profiles)]  # fmt: skip
     differences = [*written, *_once(one for one in asked if one.scope not in known)]
     unasked = (f"rule {rule.text} comes before ours; whether it diverts clients by {' and '.join(rule.conditions)} was "
                "not asked" for rule in earlier if rule.conditions)  # fmt: skip
@@ -225,7 +227,9 @@ def _looked_up(
             yield Difference(scope, "lookup", led, f"{got}{asked}")
 
 
-def _connected(net: Netlink, netns: str, expected: ExpectedRoute, questions: list[Question]) -> Iterator[Difference]:
+def _connected(
+    net: Netlink, netns: str, expected: ExpectedRoute, questions: list[Question], profiles: Mapping[int, Profile]
+) -> Iterator[Difference]:
     for scope, asked in groupby(questions, key=lambda one: one.scope):
         for _, version, address, source in asked:
             want = expected.of(version, address, source)
@@ -238,13 +242,17 @@ def _connected(net: Netlink, netns: str, expected: ExpectedRoute, questions: lis
             found = begun(netns, *ends)
             if found is None:
                 continue
-            metrics = dict(want[1].metrics)
+            metrics, ours = dict(want[1].metrics), dict(numbers(profiles[want[0].metric % COPY]))
             control = metrics.get(CC_ALGORITHM, found.congestion_control)
             if found.congestion_control != control:
                 yield Difference(scope, "tcp_congestion_control", str(control), found.congestion_control)
-            window = min(int(metrics.get(_INITCWND, 0)), int(metrics.get(_CWND, 1 << 32)))
-            if window and found.window != window:
-                yield Difference(scope, "initcwnd", str(window), str(found.window))
+            # A clamp with its lock bounds connections from a client's second on; the main table's stays on our route.
+            is_locked = int(metrics.get(LOCK, 0)) >> _CWND & 1
+            later = min(found.window, int(metrics[_CWND]) if is_locked else found.window)
+            window = min(int(ours.get(number, 1 << 32)) for number in (_INITCWND, _CWND))
+            if _INITCWND in ours and later != window:
+                by = "" if later == found.window else ", by the main table's route (ip route: cwnd lock)"
+                yield Difference(scope, "initcwnd", str(window), f"{later}{by}")
             break
 
 

@@ -21,6 +21,7 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
@@ -264,7 +265,7 @@ class RouteDriver:
         seen = table.seen()
         profiles = _numbered(seen.profiles, rules.profiles)
         routes = self._routes(table.main(), profiles, rules, {})
-        return answers.ask(table, self.place.netns, seen, routes, rules.prefixes)
+        return answers.ask(table, self.place.netns, replace(seen, profiles=profiles), routes, rules.prefixes)
 
     def ours(self) -> str:
         """Return routes, rules and names with our protocol numbers."""
