@@ -21,7 +21,8 @@ Fails as   no-handshake (without its SYN no flight is known to be the first), on
            A segment that the server sent a round trip after the one before does not belong to the flight: it may be a
            tail loss probe.
            The server sends on, but never has more in flight than at first, or keeps back what the ACKs let out (each
-           a segment more than it acknowledges), as with writes under Nagle: no-growth, a bound. The same if it sends more than the ACKs
+           a segment more than it acknowledges), as with writes under Nagle: no-growth, a bound. The same if it sends
+           more than the ACKs
            allow, or before any ACK of new data: its window is larger.
            The flight's last segment has PSH, which a stack sets when nothing more is queued. The server wrote no more,
            and the last segment is full by chance: server-paced. Some stacks push for another reason (each segment,
