@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Claim: no initial window that `fingerprint pcap` reads from captures of others is false, at A, B, C or L.
 
-    python -m benchmarks.captures [--captures 500] [--seed N]     a seed is drawn and printed
+    python -m benchmarks.captures [--captures 500] [--seed N] [--shown]     a seed is drawn and printed
 
 Each capture shows one server, whose window is known, and a few of its clients. A small TCP sender of this file, which
 shares no code with the readers, plays them: over jitter, loss and doubled packets; slow handshakes (ARP, a cold NAT, a
@@ -141,7 +141,7 @@ class Talk:
         self.stream, self.ends, self.sent, self.una, self.out = bytearray(), set[int](), 0, 0, list[int]()
         self.window, self.edge, self.timer, self.repeats, self.paced = server["window"], 0, 0, 0, False
         self.rtt_s: Any = None
-        self.probed = -1
+        self.probed, self.expired = -1, 0
         # Client: bytes in order, segments not acknowledged, early segments, bytes asked. Server: bytes of these that
         # arrived. Both: the last ACK number.
         self.got, self.unacked, self.early, self.asked, self.heard, self.told = 0, 0, dict[int, int](), 0, 0, [0, 0]
@@ -354,8 +354,8 @@ class Talk:
             self.out.append(end)
             self.sent = end
         self.timer += 1
-        wait_s = self.rtt_s + max(0.2, 2 * self.rtt_s)
-        self.later(wait_s, self.expire, self.timer, wait_s)
+        wait_s = (self.rtt_s + max(0.2, 2 * self.rtt_s)) * 2**self.expired
+        self.later(wait_s, self.expire, self.timer)
         if self.sack and self.rich:
             self.later(0.002 + 2 * self.rtt_s + 0.2 * (len(self.out) == 1), self.probe, self.timer)
 
@@ -367,19 +367,18 @@ class Talk:
             begin = self.sent if fits else (self.out[-2] if len(self.out) > 1 else self.una)
             self.segment(begin, size if fits else self.out[-1] - begin)
 
-    def expire(self, timer: int, wait_s: float) -> None:
-        """Handle a retransmission timeout."""
+    def expire(self, timer: int) -> None:
+        """Handle a retransmission timeout; the next one takes twice as long."""
         if timer == self.timer and self.out:
             self.window, self.sent, end = 1, self.una, self.out[0]
-            self.out = []
+            self.out, self.expired = [], self.expired + 1
             self.segment(self.una, end - self.una)
-            self.later(2 * wait_s, self.expire, self.timer, 2 * wait_s)
 
     def acked(self, una: int, *, bare: bool) -> None:
         """Handle an ACK at the server; `bare`: it has no data."""
         if una > self.una:
             self.window += sum(end <= una for end in self.out)
-            self.una, self.sent, self.repeats = una, max(self.sent, una), 0
+            self.una, self.sent, self.repeats, self.expired = una, max(self.sent, una), 0, 0
             self.out = [end for end in self.out if end > una]
             self.timer += not self.out
         elif una == self.una and bare and self.out:
@@ -412,7 +411,7 @@ def word(grade: str, value: object, truth: int) -> str:
     return f"{'right' if number == truth else 'false'} {grade}"
 
 
-def main(captures: int, seed: int, shown: int) -> int:
+def main(captures: int, seed: int, *, shown: bool) -> int:
     """Print the tally of connections and servers, and those of silence and constants. Return the exit code."""
     print(f"seed {seed}: {captures} captures", flush=True)
     tally = {name: Counter[str]() for name in ("connections", "servers", *map(str, CONSTANTS))}
@@ -449,6 +448,6 @@ if __name__ == "__main__":
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--captures", type=int, default=500)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
-    parser.add_argument("--shown", type=int, default=0)
+    parser.add_argument("--shown", action="store_true", help="print each false value")
     arguments = parser.parse_args()
-    sys.exit(main(arguments.captures, arguments.seed, arguments.shown))
+    sys.exit(main(arguments.captures, arguments.seed, shown=arguments.shown))

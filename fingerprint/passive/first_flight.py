@@ -10,7 +10,7 @@ Method     With timestamps: count the server's segments whose echo (TSecr) is ol
            counts only what passed before that ACK.
 Stop when  the first segment that an ACK may have released, or a pause of a round trip.
 Reads as   Exact (C) only if the window ended the flight, not the server. That needs all of these. Every segment has the
-           agreed size (the smaller MSS option, less the options in use); the first may be a short response head.
+           agreed size (the smaller MSS option, less the options in use); one before the last may be short.
            Nothing was retransmitted. The client's window had room for one more segment. Another full segment came
            just when the first ACK could release it, and the client sent no new data before it. Else a lower bound
            (L): the flight's bytes in segments of the largest size that the client takes. This bound holds for stacks
@@ -20,8 +20,9 @@ Fails as   no-handshake (without its SYN no flight is known to be the first), on
            cut to one segment (RFC 5681 3.1), so a longer flight is a bound.
            A segment that the server sent a round trip after the one before does not belong to the flight: it may be a
            tail loss probe.
-           The server sends on, but never has more in flight than at first, or sends less than the ACKs allow: its send
-           buffer or its program stops it, not the window: no-growth, a bound. The same if it sends more than the ACKs
+           The server sends on, but never has more in flight than at first, or keeps back what the ACKs let out (each
+           a segment more than it acknowledges), as with writes under Nagle: no-growth, a bound. The same if it sends
+           more than the ACKs
            allow, or before any ACK of new data: its window is larger.
            The flight's last segment has PSH, which a stack sets when nothing more is queued. The server wrote no more,
            and the last segment is full by chance: server-paced. Some stacks push for another reason (each segment,
@@ -61,19 +62,24 @@ PAUSE_SHARE, PAUSE_TIMES = 0.1, 3
 TICK_NS = 1_000_000
 # The shortest pause before a last segment that makes it a possible probe: two round trips of 5 ms.
 PROBE_NS = 10_000_000
+# No stack sends a probe sooner (tcp_schedule_loss_probe() of Linux: two round trips and TCP_TIMEOUT_MIN).
+SOON_NS = 2_000_000
 # Once a server has sent JUDGED times the bytes of its first flight, its window is at least GROWN times that flight.
 JUDGED, GROWN = 4, 1.25
 # The MSS of a SYN without the option (RFC 9293 3.7.1).
 DEFAULT_MSS = 536
 # Bytes of options in every segment once timestamps are agreed (RFC 7323 appendix A, with padding).
 STAMP_BYTES = 12
+
+
+# What leaves this share of a round trip after the data before it, though ACKs let it out, waited for the program.
+WAIT = 0.3
+NEVER = np.iinfo(np.int64).max // 2
 PROOFS = (
     "ack-clocked", "response-ended", "short-segment", "server-paced", "client-data", "short-path", "window-limited",
     "repeated", "lost", "no-growth", "unverified",
     "no-handshake", "one-sided", "no-data", "beginning-lost", "options-cut",
 )  # fmt: skip
-# The first segment may be a short response head only in a flight of at least this many segments.
-HEADED_LEAST = 2
 # The proof of an exact window. From `NONE` on, a flight has no value.
 PROVEN = "ack-clocked"
 NONE = PROOFS.index("no-handshake")
@@ -135,7 +141,7 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     acked = _first_acks(found, row, of)
     heard = acked >= 0
     place = np.maximum(acked, 0)
-    ack_at = np.where(heard, rows.at[place] if rows.size else 0, np.iinfo(np.int64).max // 2)
+    ack_at = np.where(heard, rows.at[place] if rows.size else 0, NEVER)
     ticked, stamp = _stamp_before(found, place) if rows.size else (heard, heard)
     stamped = heard & ((rows.bits[place] & STAMPED) != 0) & ticked if rows.size else heard
     by_time = rows.at[row] < ack_at[of] + (EARLY * known.rtt_server[of]).astype(np.int64)
@@ -162,12 +168,13 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     # A lone last segment may be a tail loss probe, if the server measured a shorter round trip than we did.
     # If the capture stands behind a slow link, only the sender's timestamps show the pause.
     final = np.maximum(stop - 1, 0)
-    usual = highest(of, np.where(np.arange(len(of)) < final[of], ticked, 0), count, 0)
-    alone = (
-        (stop > begin + 1) & ((pause[final] >= PROBE_NS) | (ticked[final] > PAUSE_TIMES * usual))
-        if len(of)
-        else stop > after
-    )
+    before = np.arange(len(of)) < final[of]
+    usual = [PAUSE_TIMES * highest(of, np.where(before, some, 0), count, 0) for some in (ticked, pause)]
+    alone = stop > begin + 1
+    if len(of):
+        alone &= (
+            (pause[final] >= PROBE_NS) | (ticked[final] > usual[0]) | (pause[final] > np.maximum(usual[1], SOON_NS))
+        )
     probing[stop[alone] - 1] = True
     stop = stop - alone
     inside = np.arange(len(of)) < stop[of]
@@ -194,7 +201,7 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
         proof[stopped & (proof == PROOFS.index(PROVEN))] = PROOFS.index("server-paced")
     for connection in np.flatnonzero(proof == PROOFS.index(PROVEN)).tolist():
         trips = int(known.rtt[connection]), int(known.rtt_server[connection])
-        if _grows_otherwise(found, marks, old, trips, connection):
+        if _grows_otherwise(found, marks, old, trips, int(known.room[connection]) or 1 << 40, connection):
             proof[connection] = PROOFS.index("no-growth")
     # Only an ACK that released data confirms a round trip.
     before_ack = highest(of, np.where(inside & (rows.at[row] <= ack_at[of]), end, 0), count, 0)
@@ -235,11 +242,12 @@ def _sizes(known: HandshakeFacts, length: Column, of: Column, fresh: Column) -> 
     honoured = np.bincount(of[length == known.cap[of]], minlength=count) > 0
     merged = (largest > known.cap) & (~known.floor | honoured)
     raised = (largest > known.cap) & ~merged
-    # A response head that the server wrote separately takes one segment of the window. If only full segments follow it,
-    # counting bytes gives the same number of segments.
-    others = fresh & ((np.diff(of, prepend=-1) == 0) | (np.bincount(of[fresh], minlength=count) < HEADED_LEAST)[of])
-    uneven = (others & ((length % size[of] != 0) | (length <= 0)) for size in (known.limit, known.cap))
-    multiples = [np.bincount(of[one], minlength=count) == 0 for one in uneven]
+    # A short segment, such as a response head that the server wrote separately, takes one segment of the window. If
+    # there is one at most, and the last is full, counting bytes gives the same number of segments.
+    final = np.full(count, len(of))
+    final[of[fresh]] = np.flatnonzero(fresh)
+    uneven = [fresh & (length % size[of] != 0) for size in (known.limit, known.cap)]
+    multiples = [(np.bincount(of[one], minlength=count) <= 1) & ~np.append(one, False)[final] for one in uneven]
     # A frame whose size is between the two offers counts as several segments only if other frames were merged.
     agreed = multiples[0] & ((largest <= known.limit) | merged)
     counted = np.where(agreed, known.limit, np.where(raised, largest, known.cap))
@@ -361,53 +369,52 @@ def _proofs(found: Connections, known: HandshakeFacts, marks: _Marks) -> Column:
     return proof
 
 
-def _grows_otherwise(found: Connections, marks: _Marks, old: Column, trips: tuple[int, int], connection: int) -> bool:
-    """Return whether a server sends much more data but never has more in flight than at first (`JUDGED`, `GROWN`); or
-    sends more than such a window lets out. `trips`: whole round trip, and that to the server (ns).
+def _grows_otherwise(
+    found: Connections, marks: _Marks, old: Column, trips: tuple[int, int], room: int, connection: int
+) -> bool:
+    """Return whether a server sends more than a window of its first flight's size lets out, or keeps back what such a
+    window lets out: then its program or its send buffer limits it. `trips`: whole round trip, and that to the server
+    (ns); `room`: the client's window (bytes).
 
-    A congestion window grows with each acknowledgement (RFC 5681 3.1). A send buffer does not grow, nor do the pieces
-    in which a program writes its page. A loss ends the growth, so only data before the first loss counts.
+    Each ACK lets out what it acknowledges and at least a segment more, at most twice what it acknowledges (RFC 5681
+    3.1). After a loss a window shrinks, so only what leaves up to the first repeat counts.
     """
     part = slice(int(marks.stop[connection]), int(marks.after[connection]))
-    start, end, at = marks.start[part], marks.end[part], found.rows.at[marks.row[part]]
-    flight, size = int(marks.top[connection]) - 1, int(marks.size.counted[connection])
     rtt_ns, rtt_server_ns = trips
-    in_order = np.ones(len(end), bool)
-    in_order[1:] = start[1:] == end[:-1]
-    losses = np.flatnonzero(old[part] | ~in_order)
-    upto = int(losses[0]) if len(losses) else len(end)
-    if not upto:
-        return False
-    # Behind a bottleneck the ACKs of one flight take longer than a round trip. So look at unacknowledged bytes.
-    row = marks.row[part][:upto]
-    # Each acknowledged segment, a short head too, releases two segments.
+    row, end = marks.row[part], np.maximum.accumulate(marks.end[part])
+    at = found.rows.at[row]
+    # What follows a hole was sent before the server could know of the loss, for a round trip.
+    hole = np.append(at[1:][marks.start[part][1:] > end[:-1]], NEVER)[0]
+    upto = int(np.argmax(np.append(old[part] | (at > hole + LATE * rtt_ns), True)))
+    row, end, at, length = (column[: upto + 1] for column in (row, end, at, found.rows.length[row]))
+    lost = (at >= hole) | (np.arange(len(at)) == upto)
+    flight, size = int(marks.top[connection]) - 1, int(marks.size.counted[connection])
     # Jitter lengthens the round trip to the server; this must not hide ACKs that the server had.
     early_ns = int(EARLY * max(2 * rtt_server_ns - rtt_ns, 0))
-    heard = _acknowledged(found, row, connection, at[:upto] - early_ns) - 1
-    heard += np.where(heard > 0, (1 - int(marks.end[marks.begin[connection]])) % size, 0)
-    if not heard[0] or int((end[:upto] - 1 - 2 * heard).max()) > flight:
+    acked, _ = _acknowledged(found, row, connection, at - early_ns)
+    # Each acknowledged segment, a short head too, releases two segments.
+    most = flight + 2 * acked + np.where(acked > 0, 2 * (-flight % size), 0)
+    if not acked[0] or ((end - 1 > most) & ~lost).any():
         return True
-    # More data follows a short segment without a further request, or a short segment waits though the window has room
-    # (Nagle): the program limits the flight, and not the window.
-    same, soon_at = found.ack[row[1:]] == found.ack[row[:-1]], at[: upto - 1] + int(SILENCE * rtt_ns)
-    short = ((end - start)[:upto] % size != 0) & (end[:upto] <= JUDGED * flight)
-    held = (at[1:upto] > soon_at) & (end[1:upto] - 1 - 2 * heard[:-1] <= flight)
-    if (short[:-1] & same).any() or (short[1:] & same & held).any():
+    # More data follows a short segment without a further request, though nothing waits behind a full queue.
+    same = found.ack[row[1:]] == found.ack[row[:-1]]
+    short = (length % size != 0) & (end <= JUDGED * flight)
+    if (short[:-1] & same).any():
         return True
-    if int((end[:upto] - _acknowledged(found, row, connection, at[:upto])).max()) > GROWN * flight:
-        return False
-    following = int(end[upto - 1]) - int(start[0])
-    trip = int(EARLY * rtt_ns)
-    first = np.searchsorted(at[:upto], at[:upto] - trip, "right")
-    most = int((end[:upto] - start[np.minimum(first, np.arange(upto))]).max())
-    soon = int(end[int(np.searchsorted(at[:upto], at[0] + trip, "right")) - 1]) - int(start[0])
-    # A window lets out remaining bytes that fit into one flight at once, and more bytes in flights that grow.
-    kept_back = soon + size < min(flight, following)
-    return kept_back or (most <= GROWN * flight if following > GROWN * flight else most + size < following)
+    unacked = end - 1 - _acknowledged(found, row, connection, at - int(EARLY * rtt_server_ns))[0]
+    if end[-1] - 1 > (1 + GROWN) * flight and unacked[~lost].max(initial=0) <= GROWN * flight:
+        return True
+    acked, acks = _acknowledged(found, row[1:], connection, at[1:] - int(rtt_server_ns + WAIT * rtt_ns))
+    let = acked + np.minimum(flight + acks * size, room)
+    waited = (at[1:] - at[:-1] > WAIT * rtt_ns) & (end[:-1] - 1 + np.minimum(size, length[1:]) <= let)
+    # The last bytes of all may wait for an ACK (Nagle).
+    waited &= (length[1:] % size == 0) | (np.arange(1, len(at)) < len(marks.row[part]) - 1)
+    return bool((waited & same & (end[:-1] <= JUDGED * flight)).any())
 
 
-def _acknowledged(found: Connections, row: Column, connection: int, at: Column) -> Column:
-    """Return the client's highest ACK in the capture before each of these rows of the server, and up to these times.
+def _acknowledged(found: Connections, row: Column, connection: int, at: Column) -> tuple[Column, Column]:
+    """Return the bytes that the client acknowledged in the capture before each of these rows of the server, and up to
+    these times; and the ACKs of them.
 
     Wherever the capture stood, the server had seen no later ACK, so all bytes beyond it were in flight.
     """
@@ -415,8 +422,7 @@ def _acknowledged(found: Connections, row: Column, connection: int, at: Column) 
     ours = begin + np.flatnonzero(~found.server[begin:end])
     acks = np.maximum.accumulate(np.append(1, found.ack[ours]))
     place = np.minimum(np.searchsorted(ours, row), np.searchsorted(found.rows.at[ours], at, "right"))
-    acked: Column = np.maximum(acks[place], 1)
-    return acked
+    return acks[place] - 1, np.cumsum(np.diff(acks, prepend=1) > 0)[place]
 
 
 def _client_spoke(found: Connections, last: Column, following: Column) -> Column:

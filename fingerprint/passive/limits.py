@@ -344,8 +344,9 @@ class _Flow:
         of = self.of
         previous = _last(self.by_main, of)
         step = np.where(self.by_main & (previous >= 0), (ident - ident[previous]) & 0xFFFF, 0)
-        frames = -(-np.where(previous >= 0, self.length[previous], 0) // self.segment)
-        gap = step - np.maximum(frames, 1)
+        # how many packets a merged frame held is not known
+        merged = (previous >= 0) & (self.length[previous] > self.segment)
+        gap = np.where(merged, 0, step - 1)
         # a counter that the host's other conversations use too jumps whenever the other side has spoken
         turn = (step > 0) & (gap < LOST_MOST) & ~before(self.by_main, of, False)
         steady = np.bincount(of[turn & (gap == 0)], minlength=count)

@@ -220,7 +220,7 @@ def _summarise_part(found: Connections, told: dict[str, Column], passes: Passes,
 
 def _known(found: Connections, columns: dict[str, Column], whole: Column, opening: list[Column]) -> HandshakeFacts:
     """Return the facts of the handshake that first flights need."""
-    trips = [np.maximum(column, 0) for column in _trips(found, columns, opening)]
+    rows, trips = found.rows, [np.maximum(column, 0) for column in _trips(found, columns, opening)]
     if (timed := trips[1] > 0).any():
         # A handshake is slower than the path where a proxy connects first, or a queue is cold.
         least = round_trips(found, 0, SYN | RST)["trip_least"]
@@ -228,7 +228,9 @@ def _known(found: Connections, columns: dict[str, Column], whole: Column, openin
         trips = [np.maximum(trip - shorter, 0) for trip in trips]
     room = np.where(whole, columns["client_first_window"], 0)
     offers = [np.where(columns[f"{side}_mss"] > 0, columns[f"{side}_mss"], DEFAULT_MSS) for side in SIDES]
-    less = STAMP_BYTES * np.maximum(columns["stamps"], 0)
+    # Some servers agree on timestamps, and send none.
+    sends = found.server & (rows.length > 0) & ((rows.bits & STAMPED) != 0)
+    less = STAMP_BYTES * ((columns["stamps"] > 0) & (np.bincount(found.of[sends], minlength=found.total) > 0))
     return HandshakeFacts(
         whole=found.opened[:, 0] & found.opened[:, 1],
         cut=columns["options_cut"] == 1,
@@ -268,7 +270,9 @@ def _opening(found: Connections, columns: dict[str, Column]) -> list[Column]:
     flags = rows.flags & (SYN | ACK | RST)
     syns = np.flatnonzero((flags == SYN) & ~found.server)
     answers = np.flatnonzero((flags == SYN | ACK) & found.server)
-    first = [leader(of, syns, count), leader(of, answers, count)]
+    # Of two SYN-ACKs with unlike numbers, the one that the client acknowledges counts: its number is 0.
+    told = answers[np.argsort(found.seq[answers] != 0, kind="stable")]
+    first = [leader(of, syns, count), leader(of, told, count)]
     # Data in the SYN (RFC 7413) that the SYN-ACK took moves the first ACK on.
     taken = np.where(first[1] >= 0, found.ack[np.maximum(first[1], 0)], 1)
     # A later segment that acknowledges the SYN-ACK ends the handshake too: the bare ACK may be lost, or overtaken.

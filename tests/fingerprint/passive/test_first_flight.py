@@ -156,6 +156,20 @@ def probe(pause_s: float) -> list[Step]:
     (talk(first(3), acked(3, AFTER), then(3, 2), says(1, SECOND + 0.0022, ACK, 1 + 5 * FULL, 101, 700),
           says(1, SECOND + 0.0023, ACK, 701 + 5 * FULL, 101, FULL)), 3, "no-growth"),
     (talk(first(10), *bottleneck(2)), 10, "no-growth"),
+    # a program that writes every 90 ms keeps back what the ACKs let out; so does one whose next piece was lost
+    (talk(first(4), acked(4, AFTER), then(4, 3), flight(SECOND + 0.09, 7, 3), acked(7, SECOND + 0.095),
+          *(flight(SECOND + 0.09 * n, 4 + 3 * n, 3) for n in (2, 3))), 4, "no-growth"),
+    (talk(first(10), acked(2, AFTER), acked(8, AFTER + 0.001), then(10, 7), flight(SECOND + 0.003, 18, 1),
+          flight(SECOND + RTT_S, 17, 1), flight(SECOND + 2 * RTT_S, 19, 9)), 10, "no-growth"),
+    # the stream's last bytes may wait (Nagle); one short segment amid full ones takes a segment of the window
+    (talk(*rounds(3, 6), says(1, SECOND + 2 * RTT_S + 0.01, ACK, 1 + 9 * FULL, 101, 97)), 3, ""),
+    (talk(row(FULL, 300, FULL, FULL), says(1, SECOND + 0.002, ACK, 301 + 3 * FULL, 101, FULL, echo_s=AFTER)), 4, ""),
+    (talk(row(FULL, 300, 300, FULL), says(1, SECOND + 0.002, ACK, 601 + 2 * FULL, 101, FULL, echo_s=AFTER)),
+     3, "short-segment"),
+    # a probe that comes sooner than the handshake took: the server had held its answer back
+    (talk(first(4), says(1, FLIGHT + 0.0057, ACK | FIN, 1 + 4 * FULL, 101, 191, echo_s=ASKED)), 4, "short-segment"),
+    # timestamps were agreed on and not sent: a segment holds twelve bytes more
+    (talk(*(says(1, FLIGHT + n / 10_000, ACK, 1 + n * MSS, 101, MSS, options=()) for n in range(3))), 3, "unverified"),
     # a segment is as large as was agreed; less may be a narrower path's, or a library's buffer
     (talk(first(10, size=1448), acked(2, AFTER, size=1448), then(10, 4, size=1448), mss=1460), 10, ""),
     (talk(first(10, size=1228), acked(2, AFTER, size=1228), then(10, 4, size=1228), mss=1460), 9, "short-segment"),

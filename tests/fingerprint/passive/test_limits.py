@@ -117,3 +117,21 @@ def test_shares_add_up_whatever_the_rows(seed: int, tmp_path: Path) -> None:
         for one in found:
             whole = int(one.numbers["ended"] or 0) - one.started_ns
             assert one.clock or sum(share.ns for share in one.limits) == whole
+
+
+@pytest.mark.parametrize(("size", "limit"), [(FULL, "timeout"), (2 * FULL, "sender")])
+def test_a_merged_frame_counts_no_packets(size: int, limit: str, tmp_path: Path) -> None:
+    """Two packets are missing before the last segment, unless the frame before it was merged of some."""
+    sizes = [FULL, FULL, FULL, size, FULL]
+    ends = [sum(sizes[:n]) for n in range(6)]
+    steps = [step for n in range(5) for step in (
+        says(1, 0.2 + n * 0.1 + (n == 4) * 2, ACK, 1 + ends[n], 101, sizes[n]),
+        says(0, 0.21 + n * 0.1 + (n == 4) * 2, ACK, 101, 1 + ends[n + 1]))]  # fmt: skip
+    conversation = talk(*steps)
+    theirs = [n for n, (_, frame) in enumerate(conversation.frames) if frame[12] == 198]
+    for count, n in enumerate(theirs):
+        at, frame = conversation.frames[n]
+        ident = struct.pack(">H", 100 + count + 2 * (n == theirs[-1]))
+        conversation.frames[n] = at, frame[:4] + ident + frame[6:]
+    (_, most) = max((share.ns, share.limit) for share in read(conversation, tmp_path).limits)
+    assert most == limit

@@ -148,3 +148,11 @@ def test_any_rows_are_read(tmp_path: Path, seed: int) -> None:
         conversation.send(way, 1 + n / 100, flags, seq, ack, size * 700)
     for _, columns in by_frame(written(conversation.frames, tmp_path), lapse_every=1, most=50):
         assert all(columns[f"{side}_{name}"] >= -1 for side in ("client", "server") for name in TRIPS)
+
+
+def test_the_synack_that_the_client_acknowledges_counts(tmp_path: Path) -> None:
+    """Before it comes one with another number (a full backlog), MSS and scale."""
+    conversation = Conversation()
+    options = ((2, b"\x02\x18"), (3, b"\x02"))
+    conversation.send(1, RTT_S / 2, SYN | ACK, 77_777, 1, options=options)
+    assert seen(conversation.batch(tmp_path))["mss"] == 1000
