@@ -15,7 +15,6 @@ Source     RFC 1122 4.2.3.2; net/ipv4/tcp_input.c (__tcp_ack_snd_check), tcp_out
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
 
 from configtron.fingerprint.stream import handshake_of
 from configtron.fingerprint.verdict import no, yes
@@ -46,6 +45,9 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
         details["rtt"] = round(quickest, 6)
     frames = tuple(frame for _, frame in delays)
     if delays:
+        # Captures of others show none, and it loads fractions and decimals.
+        from statistics import median
+
         value = round(median(s for s, _ in delays), 6)
         return (yes("delayed_ack", value, trace, UNIT, "wait of a lone segment", "C", frames, details),)
     reason = trace.ending if trace.ending in ("reset", "closed", "no-data") else "unclear:no-ack"

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from hpack import Decoder, HPACKError  # type: ignore[import-untyped,unused-ignore]
-
 from configtron.fingerprint.head import HEAD_LIMIT_BYTES, Fields
 
 # Frame types (RFC 9113 section 6).
@@ -55,6 +53,9 @@ def settings_of(body: bytes) -> list[tuple[int, int]]:
 
 def fields_of(frames: list[Http2Frame]) -> Fields:
     """Return the header fields of the first final response; empty without one, or if HPACK cannot decode a block."""
+    # Captures seldom have frames in clear, and its table of Huffman codes is large.
+    from hpack import Decoder, HPACKError  # type: ignore[import-untyped,unused-ignore]
+
     decoder, block = Decoder(max_header_list_size=HEAD_LIMIT_BYTES), b""
     for frame in [one for one in frames if one.kind in (HEADERS, CONTINUATION)]:
         block = block + frame.body if frame.kind == CONTINUATION else _fragment(frame)

@@ -15,8 +15,6 @@ Source     RFC 7301; RFC 9110 15.4; RFC 9112 section 4; RFC 9113 3.3, 3.4; RFC 6
 
 from __future__ import annotations
 
-from hashlib import sha256
-
 from configtron.fingerprint.head import head_fields, head_status, header_details, status_version
 from configtron.fingerprint.verdict import ended, no, yes
 from configtron.model.nouns import Message, Observation, Trace, Value
@@ -57,6 +55,9 @@ def _agreed(trace: Trace) -> dict[str, Value]:
         return {}
     details: dict[str, Value] = {"tls": session.version}
     if session.certificate:
+        # It loads OpenSSL, and a capture seldom shows a certificate.
+        from hashlib import sha256
+
         details["certificate"] = sha256(session.certificate).hexdigest()
     return details
 

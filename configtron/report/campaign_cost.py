@@ -8,11 +8,11 @@ from typing import TextIO
 from configtron.model.counting import count_of
 from configtron.model.records import rounded
 from configtron.probe.costs import CampaignCost
+from configtron.report.printed import size
 from configtron.report.rows import emit
 
 # Described by `configtron/report/plan.schema.json`.
 PLAN_SCHEMA = "configtron.plan/1"
-SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def write_cost(cost: CampaignCost, form: str, out: TextIO) -> None:
@@ -36,13 +36,3 @@ def _lines(cost: CampaignCost) -> list[str]:
         f" {size(cost.journal_bytes)}, database {size(cost.database_bytes)})",
         f"unit costs   {cost.measured}",
     ]
-
-
-def size(number: int) -> str:
-    """Return bytes in the largest unit of which there is one, with three digits: 1.25 MB."""
-    amount, unit = float(number), SIZES[0]
-    for unit in SIZES:
-        if amount < 1000 or unit == SIZES[-1]:
-            break
-        amount /= 1000
-    return f"{amount:.3g} {unit}" if amount < 1000 else f"{amount:.0f} {unit}"

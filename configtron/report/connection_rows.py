@@ -26,7 +26,7 @@ from configtron.fingerprint.passive.summary import CONNECTION, SIDE, SIDES
 from configtron.fingerprint.passive.tls import Hello
 from configtron.fingerprint.passive.traces import address_text
 from configtron.model.nouns import Observation
-from configtron.report.tables import text
+from configtron.report.printed import text
 
 # Columns that are not written as they are: others are computed from them; the last two are in JSON alone.
 NOT_SHOWN = ("frame", "started", "ended", "first_data", "last_data", "out_of_order", "clock")

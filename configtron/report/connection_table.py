@@ -21,15 +21,13 @@ from configtron.fingerprint.passive.readings import Hellos
 from configtron.fingerprint.passive.summary import SIDES
 from configtron.model.nouns import Observation
 from configtron.model.records import Json, canonical
-from configtron.report.campaign_cost import size
 from configtron.report.connection_choice import REPEATS, ConnectionChoice, Key, named, summed
 from configtron.report.connection_json import form
 from configtron.report.connection_rows import texts_by_kind, tls_names
 from configtron.report.files import visible
 from configtron.report.folding import Sheet
-from configtron.report.rendering import MOST_ROWS
+from configtron.report.printed import MOST_ROWS, cell, shown, size
 from configtron.report.slow_because import slow_because
-from configtron.report.tables import cell, shown
 
 TABLE = ("frame", "client", "server", "s", "rtt ms", "up", "up again", "down", "down again", "shut", "icw",
          "end", "tls", "http", "slow because")  # fmt: skip

@@ -6,7 +6,7 @@ A number that the capture does not show is left out (JSON), empty (CSV) or "-" (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from heapq import merge
 from itertools import chain
@@ -23,8 +23,7 @@ from configtron.report.connection_json import json_rows
 from configtron.report.connection_rows import SHOWN_KNOBS, columns, csv_rows
 from configtron.report.connection_table import write_one, write_table
 from configtron.report.folding import Sheet
-from configtron.report.rendering import render
-from configtron.report.tables import cell
+from configtron.report.printed import cell
 from configtron.report.target_results import TargetResult
 
 BALANCED = "load_balancing"
@@ -69,7 +68,7 @@ class Servers:
             yield TargetResult(site(host, key[1]), Fingerprint(target, "capture", verdicts), (result,))
 
 
-def _balanced(every: Observation, alike: Iterable[Mapping[bytes, list[Observation]]]) -> Observation:
+def _balanced(every: Observation, alike: Collection[Mapping[bytes, list[Observation]]]) -> Observation:
     """Return the verdict of the connections that asked alike: other offers, Hosts and paths have other answers.
 
     alike   by client's address: what differs by the route alone is compared among connections of one client
@@ -77,7 +76,9 @@ def _balanced(every: Observation, alike: Iterable[Mapping[bytes, list[Observatio
     verdicts = list[Observation]()
     unlike = over(BALANCED, every.trials, None, "N", reason="unclear:unlike-offers", details=dict(every.details))
     for clients in alike:
-        found = [merge_all(tuple(chain.from_iterable(clients.values()))).get(BALANCED)]
+        # Where all asked alike, these are the trials of `every`.
+        one = len(alike) == 1
+        found = [every if one else merge_all(tuple(chain.from_iterable(clients.values()))).get(BALANCED)]
         differs = None if found[0] is None else found[0].detail("differs")
         if isinstance(differs, tuple) and ROUTED.issuperset(differs):
             found = [merge_all(some).get(BALANCED) for some in clients.values()]
@@ -130,6 +131,9 @@ def _write_in_order(
 
 def write_servers(batches: Iterable[ConnectionReports], form: str, out: TextIO, *, color: bool = True) -> None:
     """Write a row a server, of all its connections together, in that form: table, jsonl or csv."""
+    # Connections alone are not rendered so.
+    from configtron.report.rendering import render
+
     servers = Servers()
     for reports in batches:
         servers.take(reports, every=form == "jsonl")

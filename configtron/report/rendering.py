@@ -12,6 +12,7 @@ from configtron.model.knobs import TABLE2
 from configtron.model.nouns import Vantage
 from configtron.report import lines
 from configtron.report.csv_columns import PROBE_COLUMNS
+from configtron.report.printed import MOST_ROWS
 from configtron.report.rows import emit
 from configtron.report.target_results import TargetResult, rows_of
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 # Mismatches in a table; all of them are in the JSON lines.
 MOST_MISMATCHES = 40
-# More rows than a screen holds are not shown unasked.
-MOST_ROWS = 40
 
 
 def render(

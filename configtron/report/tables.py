@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from configtron.fingerprint.diversity import Diversity, ValueShare
 from configtron.fingerprint.region_comparison import ParameterByRegion
-from configtron.model.nouns import Observation, Value
+from configtron.model.nouns import Observation
 from configtron.report.allowed_verdict import KINDS
-from configtron.report.files import visible
 from configtron.report.folding import Sheet
 from configtron.report.plant_scores import PlantScore, share
+from configtron.report.printed import cell, shown, text
 from configtron.report.score import YIELD_KNOB, KnobScore, Score, WrongVerdict, percent, total
 from configtron.report.score import share as part
 from configtron.report.target_results import TargetResult
@@ -177,25 +177,6 @@ def _first_of(names: Iterable[str]) -> str:
     """The only one, or the first and how many more."""
     one, *more = dict.fromkeys(names) or ("",)
     return f"{one} and {len(more)} more" if more else one
-
-
-def cell(verdict: Observation | None) -> str:
-    """A verdict in a few characters."""
-    if verdict is None:
-        return ""
-    return f"- {verdict.reason}" if verdict.value is None else f"{shown(verdict)} {verdict.grade}"
-
-
-def shown(verdict: Observation) -> str:
-    """A verdict as printed: measured times to the millisecond, a lower bound with its sign."""
-    if isinstance(verdict.value, float):
-        return f"{'>= ' if verdict.grade == 'L' else ''}{text(verdict.value)}"
-    return visible(verdict.text)
-
-
-def text(value: Value) -> str:
-    """A value as printed."""
-    return f"{value:.3g}" if isinstance(value, float) else visible(str(value))
 
 
 def _disagreement(verdict: Observation) -> str:

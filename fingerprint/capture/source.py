@@ -6,8 +6,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-import shutil
-import subprocess
 import sys
 import threading
 import zlib
@@ -15,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from io import BufferedReader
-from subprocess import DEVNULL, PIPE
 from typing import IO, Any, Protocol, cast
 
 from configtron.model.errors import BadInput, Missing
@@ -32,6 +29,8 @@ MAGICS = (*MODULES, *PROGRAMS)
 LOOK = 6
 # Compressed bytes taken at a time: four of them may stand for 128 kB (RFC 8878 3.1.1.2), so 64 MB at most.
 COMPRESSED = 1 << 11
+# Compressed bytes handed to a program at a time.
+COPIED = 1 << 16
 # Compressed data ended, or was none, before the capture did. An `OSError` of a decompressor has no number.
 Broken = (EOFError, OSError, zlib.error, lzma.LZMAError)
 
@@ -140,9 +139,13 @@ def _by_program(reader: BufferedReader, program: str) -> Iterator[CaptureSource]
     if module is not None:
         yield CaptureSource(_Zstd(reader, module), place=reader.tell)
         return
+    # Few captures need a program.
+    import shutil
+    from subprocess import DEVNULL, PIPE, Popen
+
     if shutil.which(program) is None:
         raise Missing(f"the file is compressed with {program}, which is not installed: apt-get install {program}")
-    with subprocess.Popen([program, "-dcq"], stdin=PIPE, stdout=PIPE, stderr=DEVNULL) as child:
+    with Popen([program, "-dcq"], stdin=PIPE, stdout=PIPE, stderr=DEVNULL) as child:
         assert child.stdin is not None and child.stdout is not None
         feeder = threading.Thread(target=_feed, args=(reader, child.stdin), daemon=True)
         feeder.start()
@@ -156,4 +159,5 @@ def _by_program(reader: BufferedReader, program: str) -> Iterator[CaptureSource]
 def _feed(reader: BufferedReader, program: IO[bytes]) -> None:
     # The program ends early if the file is broken, or if the rest is not read.
     with suppress(BrokenPipeError), program:
-        shutil.copyfileobj(reader, program)
+        while some := reader.read(COPIED):
+            program.write(some)

@@ -8,8 +8,6 @@ reader reads them (`fingerprint/h2_settings.py`) as it reads those of our own pr
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
@@ -30,6 +28,10 @@ Key = tuple[Endpoint, Endpoint]
 
 def opened_by(path: str, keylog: Path | None) -> dict[Key, list[DecryptedMessage]]:
     """Return the messages that a key decrypts, by (client, server). Without `keylog`: by the secrets in a pcapng."""
+    # Few captures are opened.
+    import shutil
+    import subprocess
+
     if shutil.which("tshark") is None:
         raise Missing("TLS can only be opened by tshark: apt-get install tshark")
     # Without it a segment that was overtaken or repeated ends the decryption.

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configtron.model.nouns import Observation
+from configtron.report import printed as prints
 from configtron.report import tables
 from configtron.report.folding import WHOLE_WORD, Sheet, table_lines, width_of
 from configtron.report.rendering import render
@@ -75,8 +76,8 @@ def test_summary_is_like_table_2() -> None:
     ("provider", "\x1b[2J\r\u202eEvil", "C", "\\u001b[2J\\u000d\\u202eEvil"),
 ])  # fmt: skip
 def test_values_in_a_cell(knob: str, value: float | str, grade: str, text: str) -> None:
-    assert tables.shown(Observation(knob, value, grade=grade)) == text
-    assert not isinstance(value, str) or tables.text(value) == text
+    assert prints.shown(Observation(knob, value, grade=grade)) == text
+    assert not isinstance(value, str) or prints.text(value) == text
 
 
 def test_a_row_too_wide_takes_a_second_line_and_no_word_is_torn() -> None:

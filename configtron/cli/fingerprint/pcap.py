@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from itertools import chain, islice
 from os.path import exists, samefile
@@ -17,6 +18,9 @@ from configtron.cli.settings import settings
 from configtron.model.errors import DONE, NOTHING, PARTIAL, BadInput
 from configtron.model.packages import missing
 from configtron.report.files import opened
+
+# Python looks for cycles whenever so many more objects are alive: of thousands of texts it would find none.
+GARBAGE = 1 << 18
 
 
 @click.command()
@@ -54,6 +58,7 @@ def pcap(
     from configtron.service.capture import CaptureReading
     from configtron.service.progress import unheard
 
+    gc.set_threshold(GARBAGE)
     form = form_of(form, output_file)
     if servers and (sort or every or form == "html"):
         raise BadInput("--sort, --all and -f html are of connections; leave them out beside --servers")

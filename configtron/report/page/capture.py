@@ -19,7 +19,6 @@ from configtron import __version__
 from configtron.fingerprint.passive.columns import FRAME_MASK
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports
 from configtron.fingerprint.passive.summary import SIDES, scales_of
-from configtron.report.campaign_cost import size
 from configtron.report.connection_choice import REPEATS, ConnectionChoice, summed, volume
 from configtron.report.connection_rows import tls_names
 from configtron.report.connection_table import CAPTION, RIGHT, TABLE, table_rows
@@ -27,8 +26,8 @@ from configtron.report.connections import counted
 from configtron.report.page.charts import BAR_HEIGHT, BarPart, legend, split
 from configtron.report.page.course import drawn, lasting, opening
 from configtron.report.page.markup import add, document, el, scrolled, short, stretched
+from configtron.report.printed import shown, size
 from configtron.report.slow_because import slow_because
-from configtron.report.tables import shown
 
 SCRIPT = Path(__file__).with_name("list.js")
 # Connections that are listed (about 600 bytes each), and drawn (about 50 kB each at most).

@@ -27,9 +27,9 @@ from configtron.fingerprint.passive.retransmissions import HOLE, KINDS, REORDERE
 from configtron.fingerprint.passive.round_trips import sampled
 from configtron.fingerprint.passive.summary import SIDES
 from configtron.model.nouns import RST, SYN
-from configtron.report.campaign_cost import size
 from configtron.report.page.markup import add, el, percent, stretched
 from configtron.report.page.ticks import log_ticks, ticks
+from configtron.report.printed import size
 
 # Columns of time: about a pixel each on a large screen.
 TIME_COLUMNS = 900

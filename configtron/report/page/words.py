@@ -12,7 +12,7 @@ from configtron.fingerprint.region_comparison import ParameterByRegion, RegionCo
 from configtron.model.nouns import Observation, Trace, Value
 from configtron.report.page.charts import Rate
 from configtron.report.page.markup import el, short
-from configtron.report.tables import text
+from configtron.report.printed import text
 
 # Rows of the paper's Table 2, as it writes them; others go by their own names.
 TITLES = {

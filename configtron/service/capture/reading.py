@@ -28,7 +28,6 @@ from configtron.fingerprint.passive.udp_tunnels import OPENED
 from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput, Missing, file_errors
 from configtron.model.records import Json
-from configtron.probe.wire.filter import FROM_FILES, SNAPLEN, compile_filter, passing
 from configtron.report.connection_json import form
 from configtron.service.progress import Progress, StepProgress, unheard
 
@@ -122,6 +121,9 @@ class CaptureReading:
             self._progress(StepProgress(sum(self._read.values()) // 10**6, self._size // 10**6, "capture", "MB"))
         if not self._expression:
             return frames
+        # It loads every probe.
+        from configtron.probe.wire.filter import FROM_FILES, passing
+
         links = frames.link.copy()
         for link in np.unique(links[(links >= 0) & (links != UPPER_PDU)]).tolist():
             if link not in self._programs:
@@ -163,10 +165,15 @@ def connection_forms(path: str, lacks: Lacks = str) -> list[dict[str, Json]]:
     return [form(one, [path]) for one in found]
 
 
-def packet_filter(expression: str, link: int, snap: int = SNAPLEN) -> bytes:
-    """Return the program of a filter for that link layer, by libpcap's number. Errors: `BadInput`."""
+def packet_filter(expression: str, link: int, snap: int | None = None) -> bytes:
+    """Return the program of a filter for that link layer, by libpcap's number; snap: kept bytes of a frame, None: all.
+
+    Errors: `BadInput`.
+    """
+    from configtron.probe.wire.filter import SNAPLEN, compile_filter
+
     try:
-        return compile_filter(expression, link=link, snap=snap)
+        return compile_filter(expression, link=link, snap=snap or SNAPLEN)
     except ValueError as error:
         raise BadInput(f"--filter: {str(error).rpartition(': ')[2]}; it is written as for tcpdump") from error
 

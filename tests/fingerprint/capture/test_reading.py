@@ -20,7 +20,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configtron.fingerprint.capture import pcap
-from configtron.fingerprint.capture import source as source_module
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import CaptureSource, opened
 from configtron.fingerprint.passive.columns import Pairs, Rows, joined
@@ -246,7 +245,7 @@ def test_without_the_program_it_is_named(
 ) -> None:
     (tmp_path / "x").write_bytes(data)
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    monkeypatch.setattr(source_module.shutil, "which", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
     with pytest.raises(Missing, match=f"apt-get install {program}"), opened(str(tmp_path / "x")):
         pass
 
