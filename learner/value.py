@@ -109,7 +109,8 @@ def value(
     if not len(contexts):
         raise BadInput("no sessions to evaluate on; log some with `configtron learn run`")
     if lack := int((~(logged.propensity > 0)).sum()):
-        raise BadInput(f"{lack} of {len(contexts)} sessions have no propensities; import --propensity, or name a --log")
+        remedy = "where it was drawn at random, import --propensity P; or choose a --log that has them"
+        raise BadInput(f"{lack} of {len(contexts)} outcomes have no propensity of their configuration; {remedy}")
     table, row = _table_of(candidate, contexts)
     cluster, half = clusters_of(contexts)
     by_context = fitted(contexts, logged.configuration, logged.propensity, cluster, half)

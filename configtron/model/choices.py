@@ -27,6 +27,11 @@ TENSOR, LAB, SESSIONS = NEEDS = ("tensor", "lab", "sessions")
 WEB_SERVERS = ("nginx", "apache", "haproxy")
 # Where outcomes are from.
 OUTCOME_SOURCES = ("live", "lab", "sim")
+# Forms of a file of outcomes, or of contexts.
+IMPORT_FORMS = (
+    "outcomes", "nginx", "apache-us", "apache-ms", "apache-s", "json-ns", "json-us", "json-ms", "json-s", "haproxy",
+    "envoy", "json", "boomerang", "web-vitals", "har", "contexts",
+)  # fmt: skip
 # Other tools' configuration that rules are written as.
 EXPORT_FORMS = ("iproute2", "networkd", "sysctl")
 # s; long enough to see whether the site still works, short enough to wait for if it does not.

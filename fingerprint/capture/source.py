@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Bytes of a capture: a file, standard input, compressed or not."""
+"""Bytes of a capture, or of a log: a file, standard input, compressed or not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from io import BufferedReader
+from io import BufferedReader, RawIOBase
 from typing import IO, Any, Protocol, cast
 
 from configtron.model.errors import BadInput, Missing
@@ -42,15 +42,24 @@ class Readable(Protocol):
         """Fill in the bytes of one read."""
 
 
-class CaptureSource:
-    """A stream of bytes; `broken`: the reason why it ended early, "" if it did not; `place`: returns how many bytes of
-    the file were taken."""
+class CaptureSource(RawIOBase):
+    """A stream of bytes, for a `BufferedReader` too; `broken`: the reason why it ended early, "" if it did not;
+    `place`: returns how many bytes of the file were taken."""
 
     def __init__(self, stream: Readable, finish: Callable[[], str] = str, place: Callable[[], int] = int) -> None:
         self._stream, self.place = stream, place
         self._finish = finish
         self.broken = ""
         self.ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any, /) -> int:
+        """Fill as much as there is; how much. Errors: `EOFError` where compressed data end early."""
+        if not (count := self.fill(memoryview(into))) and self.broken:
+            raise EOFError("its compressed data are cut or damaged")
+        return count
 
     def fill(self, into: memoryview) -> int:
         """Fill as much as there is; how much."""
@@ -77,23 +86,30 @@ def opened(path: str) -> Iterator[CaptureSource]:
         file = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}") from error
-    reader = file if isinstance(file, BufferedReader) else BufferedReader(cast(Any, file))
     try:
-        try:
-            magic = reader.peek(LOOK)[:LOOK]
-        except OSError as error:
-            raise BadInput(f"{path}: {error.strerror}") from error
-        known = next((one for one in MAGICS if magic.startswith(one)), b"")
-        if known in MODULES:
-            yield CaptureSource(cast(Readable, MODULES[known](reader)), place=reader.tell)
-        elif known:
-            with _by_program(reader, PROGRAMS[known]) as source:
-                yield source
-        else:
-            yield CaptureSource(reader, place=reader.tell)
+        with unpacked(file, path) as source:
+            yield source
     finally:
         if path != "-":
-            reader.close()
+            file.close()
+
+
+@contextmanager
+def unpacked(file: IO[bytes], name: str) -> Iterator[CaptureSource]:
+    """The bytes of an open file, decompressed. Errors: `BadInput`; `Missing` without the program for it."""
+    reader = file if isinstance(file, BufferedReader) else BufferedReader(cast(Any, file))
+    try:
+        magic = reader.peek(LOOK)[:LOOK]
+    except OSError as error:
+        raise BadInput(f"{name}: {error.strerror}") from error
+    known = next((one for one in MAGICS if magic.startswith(one)), b"")
+    if known in MODULES:
+        yield CaptureSource(cast(Readable, MODULES[known](reader)), place=reader.tell)
+    elif known:
+        with _by_program(reader, PROGRAMS[known]) as source:
+            yield source
+    else:
+        yield CaptureSource(reader, place=reader.tell)
 
 
 class _Zstd:

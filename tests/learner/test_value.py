@@ -211,7 +211,7 @@ def test_reasons_are_explained() -> None:
 
 def test_sessions_without_propensities_are_refused() -> None:
     contexts, decisions, ms = logged(bandit(0.2), 50)
-    with pytest.raises(BadInput, match="50 of 50 sessions have no propensities; .* --log"):
+    with pytest.raises(BadInput, match="50 of 50 outcomes have no propensity .* --log"):
         value(candidate(), contexts, replace(decisions, propensity=np.full(50, np.nan)), ms)
     with pytest.raises(BadInput, match="no sessions"):
         value(candidate(), contexts[slice(0, 0)], decisions[slice(0, 0)], ms[:0])

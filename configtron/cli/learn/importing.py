@@ -11,13 +11,8 @@ from configtron.cli.options import SPAN, places_option
 from configtron.cli.output import event_lines, say
 from configtron.cli.param_types import Finite
 from configtron.cli.settings import settings
-from configtron.model.choices import OUTCOME_SOURCES
+from configtron.model.choices import IMPORT_FORMS, OUTCOME_SOURCES
 from configtron.model.errors import DONE, NOTHING, PARTIAL, BadInput
-
-FORMS = (
-    "outcomes", "nginx", "apache-us", "apache-ms", "apache-s", "json-ns", "json-us", "json-ms", "json-s", "haproxy",
-    "envoy", "json", "boomerang", "web-vitals", "har", "contexts",
-)  # fmt: skip
 
 
 @click.command(name="import")
@@ -25,8 +20,8 @@ FORMS = (
 @click.option(
     "--source", type=click.Choice(OUTCOME_SOURCES), default="live", show_default=True, help="Origin of the outcomes."
 )
-@click.option("--from", "kind", type=click.Choice(FORMS), metavar="FORMAT",
-              help=f"Format of FILE: {', '.join(FORMS)}.  [default: by its content]")  # fmt: skip
+@click.option("--from", "kind", type=click.Choice(IMPORT_FORMS), metavar="FORMAT",
+              help=f"Format of FILE: {', '.join(IMPORT_FORMS)}.  [default: by its content]")  # fmt: skip
 @click.option("--metric", default="", metavar="METRIC",
               help="Metric to read: page or request (access logs), lcp, fcp, ttfb, inp (web-vitals).")  # fmt: skip
 @click.option("--contexts", default="all", show_default=True, metavar="WHICH",
@@ -46,7 +41,7 @@ FORMS = (
               help="A pause without a request that ends a page view of an access log.")  # fmt: skip
 @click.option("--strict", is_flag=True, help="Stop at the first bad line.")
 def import_(file: BinaryIO, kind: str | None, **how: Any) -> int:
-    """Read outcomes from FILE (- is standard input; gzip is unpacked) into a new log of the database.
+    """Read outcomes from FILE (- is standard input; packed ones are unpacked) into a new log of the database.
 
     FILE is JSON Lines or CSV of outcomes (docs/learn.md shows both), an access log (text or JSON), beacons
     of boomerang or web-vitals, an HTTP archive, or contexts (docs/learn.md). Of addresses only the prefix is stored.

@@ -12,8 +12,9 @@ Method     `FORMS` describes a text format as a sequence of named parts: the com
            size or a count; if just one has a unit, that one is the duration.
            The key or the program says whether a date is the begin or the end of the request. Of a date in brackets:
            nginx writes the end, Apache the begin. An epoch's magnitude shows its unit (`outcome_formats.EPOCHS`).
-           The client is the first public address of the address field, else of X-Forwarded-For; if none is public,
-           the first of X-Forwarded-For. A request in absolute form names its site.
+           The client is who CF-Connecting-IP or True-Client-IP names, which a log has only behind such a network; else
+           the first public address of the address field, else of X-Forwarded-For (without one: X-Real-IP); if none is
+           public, the first of X-Forwarded-For. A request in absolute form names its site.
            Dropped: bytes, protocol and upstream, since the duration includes their effects; other headers.
            A prefix or a wrapper by the logger of a container or a system (`LOGGER`, `WRAPPED`) is removed.
 Reads as   a `Hit`: begin and end in seconds since the epoch. `fine`: both are exact to a millisecond, else to a second.
@@ -66,11 +67,18 @@ FORMS = {
 CAPTURED = ("host", "referer", "agent", "forwarded")
 NAMED = {"combined": "an access log (combined format)", "haproxy": "HAProxy's HTTP log", "envoy": "Envoy's log"}
 LINES = {form: re.compile("".join(part for _, part in parts)) for form, parts in FORMS.items()}
+
+
+def _sent(names: str) -> str:
+    """Return the keys of request headers as nginx, other programs and Traefik name them."""
+    return " ".join(f"{way}{name}" for name in names.split() for way in ("http_", "", "request_"))
+
+
 # Field -> its keys in JSON or KEY=VALUE, in lower case; of several keys in a line the first of the row counts.
 FIELDS = {field: names.split() for field, names in {
     "address": "client_ip remote_ip clienthost clientaddr remote_addr client_addr clientip remote_address"
                " downstream_remote_address remote_host remote client ip",
-    "forwarded": "http_x_forwarded_for x_forwarded_for request_x_forwarded_for xff",
+    "visitor": _sent("cf_connecting_ip true_client_ip"), "forwarded": _sent("x_forwarded_for x_real_ip") + " xff",
     "host": "host requesthost http_host authority vhost server_name", "method": "method requestmethod request_method",
     "path": "uri requestpath request_uri path url", "request": "request request_line",
     "status": "status downstreamstatus response_code status_code code", "flags": "response_flags termination_state",
@@ -107,6 +115,7 @@ LOGGER = re.compile(
 WRAPPED = re.compile(r'\{.*?"(log|MESSAGE|message|line|textPayload)" ?: ?"')
 # Apache writes a byte that is not ASCII as \xHH, even in JSON.
 HEXADECIMAL = re.compile(r"(?<!\\)((?:\\\\)*)\\x")
+CAPITAL = re.compile("(?<=[a-z])(?=[A-Z])")
 TOOK = re.compile(r"([-+]?)(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)(ns|us|ms|s)?")
 WORD = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*")+')
 TIME = re.compile(r"(\d\d)/(\w{3})/(\d{4}):(\d\d):(\d\d):(\d\d)(?:\.(\d{3}))?(?: ([+-])(\d\d)(\d\d))?$")
@@ -154,7 +163,7 @@ class Parser:
         words = request.split(" ") if " " in request else [given.get("method", ""), given.get("path", request)]
         if not 2 <= len(words) <= 3 or not all(words):
             return "no request in it"
-        address, beside = client_of(given.get("address", ""), given.get("forwarded", ""))
+        address, beside = client_of(given.get("visitor") or given.get("address", ""), given.get("forwarded", ""))
         host, path = _target(words[0], words[1], given.get("host", beside))
         status = given.get("status", "")
         sign, seconds = self._seconds(took, unit) if timed else ("", 0.0)
@@ -277,7 +286,7 @@ def _parse_object(line: str) -> tuple[dict[str, str], str, float]:
     if flat is None:
         raise BadInput("not an object")
     given, took, unit = _by_field(flat)
-    for names in ("status",), ("address", "forwarded"), ("request", "path"), ("begin", "end", "time"):
+    for names in ("status",), ("address", "forwarded", "visitor"), ("request", "path"), ("begin", "end", "time"):
         if not any(NAMES.get(key) in names for key in flat):
             raise BadInput(f"it has no {names[0]} under a known name ({', '.join(FIELDS[names[0]])})")
     for key, begins, scale, field, date in PROGRAMS:
@@ -287,9 +296,11 @@ def _parse_object(line: str) -> tuple[dict[str, str], str, float]:
 
 
 def _flattened(parent: str, form: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (key, value) of an object and those nested in it: headers as nginx names them, of a list the first item."""
+    """Yield (key, value) of an object and those nested in it: headers as nginx names them, of a list the first item;
+    durationMs as duration_ms."""
     for key, value in form.items():
         name = key.lower().replace("-", "_")
+        name = name if name in NAMES else CAPITAL.sub("_", key).lower().replace("-", "_")
         if isinstance(value, dict):
             yield from _flattened(name, value)
         elif value is not None:

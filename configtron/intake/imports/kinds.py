@@ -45,7 +45,6 @@ OUTCOMES, CONTEXTS, HAR, HAPROXY_LOG, BOOMERANG, WEB_VITALS, ACCESS_LOG = (
 )  # fmt: skip
 # Kinds of access logs that --from takes; those of `STATED` give the unit of a number that shows none.
 LOGS = (*STATED, HAPROXY_LOG, "envoy", "json")
-KINDS = (OUTCOMES, *LOGS, BOOMERANG, WEB_VITALS, HAR, CONTEXTS)
 # The metrics of each kind, its default first.
 PLT, PAGE, REQUEST = "plt", "page", "request"
 METRICS = {

@@ -7,12 +7,14 @@ Rules for this file: memory does not grow with the file; of bad lines the first 
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
 from configtron.model.errors import BadInput
+from configtron.model.nouns import Outcome
 
 # A longer line is no line of any of these formats: web servers take requests of some 8 KiB.
 LINE_BYTES = 1 << 20
@@ -34,6 +36,7 @@ class Reading:
     remark   what all lines together show: that a proxy wrote them
     remarks  what to know of outcomes that were taken, and of how many
     left     good lines, or page views, that are no outcome: why, and how many
+    last_ns  an outcome of a later date is refused
     """
 
     name: str
@@ -45,6 +48,7 @@ class Reading:
     unit: str = "line"
     remark: str = ""
     remarks: Counter[str] = field(default_factory=Counter)
+    last_ns: float = math.inf
 
     def refuse(self, number: int, what: object) -> None:
         """Count a bad line. Errors: `BadInput` where lines must all be good."""
@@ -58,7 +62,10 @@ class Reading:
     def read(self, number: int, of: Callable[Given, Made], *given: Given.args, **more: Given.kwargs) -> Made | None:
         """Return what a reader makes of a line; None where it raises `BadInput`: the line is refused."""
         try:
-            return of(*given, **more)
+            made = of(*given, **more)
+            if isinstance(made, Outcome) and made.measured_at > self.last_ns:
+                raise BadInput("its date is more than a day ahead of this machine's clock")
+            return made
         except BadInput as error:
             self.refuse(number, error)
             return None

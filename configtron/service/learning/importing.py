@@ -7,17 +7,17 @@ Inputs are files as numbered lines, stored contexts, and the configurations that
 from __future__ import annotations
 
 import gc
-import gzip
 import os
 import re
-import zlib
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import BufferedReader
 from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast, runtime_checkable
+from typing import BinaryIO
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -25,6 +25,7 @@ import numpy as np
 from configtron.db.outcomes import Outcomes
 from configtron.db.store import Store
 from configtron.db.tuning import Tuning
+from configtron.fingerprint.capture.source import unpacked
 from configtron.fingerprint.capture.surroundings import Places
 from configtron.fingerprint.features import Sighting
 from configtron.intake.imports.contexts import sighting_of
@@ -35,7 +36,7 @@ from configtron.intake.imports.reading import LINE_BYTES, Reading, is_json, memb
 from configtron.intake.outcome_formats import objects, outcomes
 from configtron.learner.logged import Logged, logged_of
 from configtron.model.bounds import check_choice, check_number, check_texts
-from configtron.model.choices import OUTCOME_SOURCES
+from configtron.model.choices import IMPORT_FORMS, OUTCOME_SOURCES
 from configtron.model.counting import count_are, count_of
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Context, Outcome, Profile
@@ -49,7 +50,10 @@ LOGGED = "%d/%b/%Y:%H:%M:%S %z"
 # Outcomes in a transaction, and contexts.
 BATCH, CONTEXTS_BATCH = 20_000, 5_000
 Lines = Iterator[tuple[int, str]]
-GZIP = b"\x1f\x8b"
+# Bytes that are unpacked at once.
+BUFFER_BYTES = 1 << 17
+# A date so far ahead of this machine's clock is none: zones are less than a day apart.
+AHEAD_NS = 86_400 * 10**9
 # Lines by which a file's form is recognised: the first of a rotated log may be torn.
 HEAD_LINES = 20
 # An HTTP archive or an array is read whole, as it is one value. Their beginnings, and how much is read to see those.
@@ -112,19 +116,20 @@ class Imported:
 def import_file(file: BinaryIO, name: str, options: ImportOptions, progress: Progress = unheard) -> Imported:
     """Read outcomes or contexts from a file into the database, a batch a transaction. Errors: `BadInput` for a file of
     no known form, for options that do not fit it, and, where `strict`, at the first bad line; those before it stay."""
-    lines, reading, kind = opened(file, name, options.kind, strict=options.strict)
-    if kind == "contexts":
-        kept, there = keep_contexts(options.db, lines, reading)
-        return Imported(reading, kind, kept, there=there)
     try:
         changed_ns = os.fstat(file.fileno()).st_mtime_ns
     except OSError:
         changed_ns = 0
-    outcomes, metric = read(kind, lines, reading, options, progress, changed_ns)
-    about = {"file": name} | ({"metric": metric} if metric != "plt" else {})
-    about |= {"from": kind} if kind != "outcomes" else {}
-    known = contexted(options.db, options.contexts, options.window_s)
-    log, kept = _keep(options, about, _batches(outcomes, known), reading, progress)
+    with unpacked(file, name) as source:
+        lines, reading, kind = opened(BufferedReader(source, BUFFER_BYTES), name, options.kind, strict=options.strict)
+        if kind == "contexts":
+            kept, there = keep_contexts(options.db, lines, reading)
+            return Imported(reading, kind, kept, there=there)
+        outcomes, metric = read(kind, lines, reading, options, progress, changed_ns)
+        about = {"file": name} | ({"metric": metric} if metric != "plt" else {})
+        about |= {"from": kind} if kind != "outcomes" else {}
+        known = contexted(options.db, options.contexts, options.window_s)
+        log, kept = _keep(options, about, _batches(outcomes, known), reading, progress)
     joined = known.joined if known is not None and len(known) else None
     return Imported(reading, kind, kept, log, metric, joined=joined)
 
@@ -193,9 +198,9 @@ def _batches(outcomes: Iterator[Outcome], known: Contexted | None) -> Iterator[L
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """kind: one of `KINDS`, "" for what the content says; contexts: all, last, a watch's number, a file's name, none;
-    window_s: how old a context may be; setting: KNOB=VALUE,... of the whole file; places: MaxMind-format files; gap_s:
-    of quiet that ends a page view; strict: end at the first bad line. The others are as in `Wanted`."""
+    """kind: one of `IMPORT_FORMS`, "" for what the content says; contexts: all, last, a watch's number, a file's name,
+    none; window_s: how old a context may be; setting: KNOB=VALUE,... of the whole file; places: MaxMind-format files;
+    gap_s: of quiet that ends a page view; strict: end at the first bad line. The others are as in `Wanted`."""
 
     db: Path
     source: str = "live"
@@ -214,10 +219,8 @@ class ImportOptions:
 
     def __post_init__(self) -> None:
         """Check texts, names and ranges. Errors: `BadInput`."""
-        from configtron.intake.imports.kinds import KINDS
-
         check_texts(self)
-        check_choice("kind", self.kind, ("", *KINDS))
+        check_choice("kind", self.kind, ("", *IMPORT_FORMS))
         check_choice("source", self.source, OUTCOME_SOURCES)
         check_number("window_s", self.window_s, 0)
         check_number("gap_s", self.gap_s, 0)
@@ -225,10 +228,9 @@ class ImportOptions:
             check_number("propensity", self.propensity, 0, 1, beside=", or None where it is not known")
 
 
-def opened(file: BinaryIO, name: str, kind: str, *, strict: bool) -> tuple[Lines, Reading, str]:
+def opened(stream: BufferedReader, name: str, kind: str, *, strict: bool) -> tuple[Lines, Reading, str]:
     """Return a file's lines, what is counted of them, and its kind. Errors: `BadInput` for a file of no known form."""
-    reading = Reading(name, strict)
-    stream = _unpacked(file)
+    reading = Reading(name, strict, last_ns=time.time_ns() + AHEAD_NS)
     start = _start(stream)
     if kind == HAR or (not kind and ARCHIVE.match(start)):
         return iter([(1, _whole(stream))]), reading, HAR
@@ -240,6 +242,8 @@ def opened(file: BinaryIO, name: str, kind: str, *, strict: bool) -> tuple[Lines
     if kind:
         return _lines(raw, reading, kind)
     head = list(islice(raw, HEAD_LINES))
+    if not head and reading.bad:
+        raise BadInput(reading.first[0])
     if not head:
         return iter(()), reading, "outcomes"
     texts = [line.decode(errors="replace").removeprefix("\ufeff") for line in head if line.strip()]
@@ -250,33 +254,22 @@ def _lines(raw: Iterable[bytes], reading: Reading, kind: str) -> tuple[Lines, Re
     return numbered(raw, reading, "replace" if PAGE in METRICS.get(kind, ()) else "strict"), reading, kind
 
 
-@runtime_checkable
-class _Peekable(Protocol):
-    """A stream whose first bytes can be read without taking them."""
-
-    def peek(self, size: int, /) -> bytes: ...
-
-
-def _start(stream: BinaryIO) -> bytes:
+def _start(stream: BufferedReader) -> bytes:
     """Return the first bytes of a file, not taken from it; "" of one that is torn."""
     try:
-        return bytes(stream.peek(START_BYTES)[:START_BYTES]) if isinstance(stream, _Peekable) else b""
-    except (EOFError, OSError, zlib.error):
+        return stream.peek(START_BYTES)[:START_BYTES]
+    except (EOFError, OSError):
         return b""
 
 
-def _unpacked(file: BinaryIO) -> BinaryIO:
-    return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if _start(file)[:2] == GZIP else file
-
-
-def _raw(stream: BinaryIO, reading: Reading) -> Iterator[bytes]:
+def _raw(stream: BufferedReader, reading: Reading) -> Iterator[bytes]:
     """Yield lines, those that are too long cut to one byte more than allowed; packed ones say if the file is torn."""
     try:
         while line := stream.readline(LINE_BYTES + 1):
             yield line
             while len(line) > LINE_BYTES and not line.endswith(b"\n"):
                 line = stream.readline(LINE_BYTES + 1)
-    except (EOFError, OSError, zlib.error) as error:
+    except (EOFError, OSError) as error:
         reading.refuse(reading.lines + 1, f"the file is torn here ({error})")
 
 
@@ -301,14 +294,14 @@ def read(
     return imported(kind, lines, reading, wanted), metric
 
 
-def _whole(stream: BinaryIO, first: bytes = b"") -> str:
+def _whole(stream: BufferedReader, first: bytes = b"") -> str:
     """Return the text of a file after the bytes that were taken from it. Errors: `BadInput`."""
     try:
         data = first + stream.read(WHOLE_BYTES + 1)
         if len(data) > WHOLE_BYTES:
             raise BadInput(f"an archive, or array, of more than {WHOLE_BYTES >> 20} MiB; import it in parts")
         return data.decode("utf-8-sig")
-    except (EOFError, OSError, zlib.error, UnicodeDecodeError) as error:
+    except (EOFError, OSError, UnicodeDecodeError) as error:
         raise BadInput(f"an archive, or array, that cannot be read: {error}") from error
 
 
@@ -371,8 +364,8 @@ def contexted(db: Path, which: str, window_s: float) -> Contexted | None:
     if not path.is_file():
         raise BadInput(f"--contexts {which!r}: no such file; or all, last, a watch's number, none")
     reading = Reading(which, strict=True)
-    with path.open("rb") as file:
-        seen = sightings(numbered(_raw(_unpacked(file), reading), reading), reading)
+    with path.open("rb") as file, unpacked(file, which) as source:
+        seen = sightings(numbered(_raw(BufferedReader(source, BUFFER_BYTES), reading), reading), reading)
         return Contexted(((one.at_ns, one.context) for one in seen), window_s)
 
 

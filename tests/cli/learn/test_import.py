@@ -5,6 +5,7 @@ and what came before it stays."""
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -160,7 +161,7 @@ def test_outcomes_are_read(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "none").write_text("\n\n")
     assert typed("learn", "import", "none")[0] == NOTHING
     code, _, err = typed("learn", "evaluate", "--policy", "default", "--log", 2)
-    assert code == USAGE and "no propensities" in err
+    assert code == USAGE and "1 of 2 outcomes have no propensity" in err
 
 
 def test_a_prefix_is_kept_without_the_bits_of_an_address(typed: Typed, tmp_path: Path) -> None:
@@ -213,7 +214,7 @@ def test_what_the_kernel_knows_is_imported_in_both_forms(typed: Typed, tmp_path:
     assert one == other and {name: getattr(one, name) for name in known} == known
 
 
-def test_a_bad_page_of_an_archive_or_a_date_beyond_the_stores_years_costs_itself(typed: Typed, tmp_path: Path) -> None:
+def test_a_bad_page_of_an_archive_or_a_date_of_no_load_costs_itself(typed: Typed, tmp_path: Path) -> None:
     good = {"id": "p", "startedDateTime": "2023-11-14T22:13:20Z", "pageTimings": {"onLoad": 500}}
     undated = [{**good, "id": "q", "startedDateTime": 5}, 7, {**good, "id": "r", "startedDateTime": "soon"}]
     pages = [good, *undated, {"pageTimings": {"onLoad": 9}}]
@@ -221,7 +222,11 @@ def test_a_bad_page_of_an_archive_or_a_date_beyond_the_stores_years_costs_itself
     entries = [7, *({**entry, "pageref": name} for name in "pqr")]
     (tmp_path / "har").write_text(json.dumps({"log": {"pages": pages, "entries": entries}}))
     (tmp_path / "log").write_text(view(1_700_000_000.0, 0.5) + view(99_999_999_999.0, 0.5))
+    (tmp_path / "ahead").write_text(
+        "".join(f'{{"plt_ms":9,"measured_at":{time.time() + s:.0f}}}\n' for s in (8e4, 9e4))
+    )
     for name, said in (
+        ("ahead", ("line 2: its date is more than a day ahead",)),
         ("har", ("har, page 2: ", "har, page 3: ", "har, page 4: 'soon' is no date", "4 of 5 pages are bad")),
         ("log", ("not from 1970 to 2262",)),
     ):
