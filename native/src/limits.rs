@@ -209,8 +209,8 @@ fn segment(rows: &Rows, row: usize) -> Segment {
 fn gap(rows: &Rows, facts: &Facts, one: usize, row: usize, before: Option<usize>) -> (i64, i64) {
     before.map_or((0, 0), |before| {
         let step = i64::from(rows.ident[row].wrapping_sub(rows.ident[before]));
-        let frames = -((-i64::from(rows.length[before])).div_euclid(facts.segment[one]));
-        (step, step - frames.max(1))
+        // How many packets a merged frame held is not known.
+        (step, if i64::from(rows.length[before]) > facts.segment[one] { 0 } else { step - 1 })
     })
 }
 
