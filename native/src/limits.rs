@@ -168,7 +168,11 @@ fn by_main(rows: &Rows, facts: &Facts, one: usize, row: usize) -> bool {
 
 /// How much later the main sender sees a row.
 fn late(rows: &Rows, facts: &Facts, one: usize, row: usize) -> i64 {
-    if by_main(rows, facts, one, row) { 0 } else { facts.late[one] }
+    if by_main(rows, facts, one, row) {
+        0
+    } else {
+        facts.late[one]
+    }
 }
 
 /// Put a connection's rows into the order in which the main sender saw them; `clipped`: none before the first row.
@@ -205,8 +209,8 @@ fn segment(rows: &Rows, row: usize) -> Segment {
 fn gap(rows: &Rows, facts: &Facts, one: usize, row: usize, before: Option<usize>) -> (i64, i64) {
     before.map_or((0, 0), |before| {
         let step = i64::from(rows.ident[row].wrapping_sub(rows.ident[before]));
-        let frames = -((-i64::from(rows.length[before])).div_euclid(facts.segment[one]));
-        (step, step - frames.max(1))
+        // How many packets a merged frame held is not known.
+        (step, if i64::from(rows.length[before]) > facts.segment[one] { 0 } else { step - 1 })
     })
 }
 
@@ -353,7 +357,8 @@ impl Sharing<'_, '_> {
         let until = growths.get(*growth);
         let grew = until.filter(|one| one.0 == place).copied().or(since);
         let most = grew.map_or(0, |one| one.2);
-        let delivered = until.map_or(self.whole.final_acks, |one| one.1) - since.map_or(self.whole.first_acks, |one| one.1);
+        let delivered =
+            until.map_or(self.whole.final_acks, |one| one.1) - since.map_or(self.whole.first_acks, |one| one.1);
         delivered > LEVEL_FLIGHTS * most
     }
 
@@ -386,7 +391,11 @@ impl Sharing<'_, '_> {
         let repair = |(limit, length): (usize, i64)| {
             let limit = if closing && length == 0 { END } else { limit };
             // a tail loss probe shows no loss while the window is full
-            if room < size && limit == PROBE { WINDOW } else { limit }
+            if room < size && limit == PROBE {
+                WINDOW
+            } else {
+                limit
+            }
         };
         if let Some(last) = state.repeated.filter(|_| state.acks[0] < state.recover) {
             return repair(last);
@@ -422,7 +431,13 @@ impl Sharing<'_, '_> {
         if next.lost > (if idle && asked { ASKED_LOST } else { 0 }) && silence as f64 >= patience {
             let probe = facts.sack[one] != 0 && (next.lost == 1 || rows.seq[next.row] > state.tops[0]);
             let smaller = size < facts.cut[one] && state.wrote.is_none();
-            return if probe { PROBE } else if smaller { MTU } else { TIMEOUT };
+            return if probe {
+                PROBE
+            } else if smaller {
+                MTU
+            } else {
+                TIMEOUT
+            };
         }
         if idle && asked {
             return turn[0];
@@ -431,7 +446,11 @@ impl Sharing<'_, '_> {
         let heard = next.at - next.before.heard.map_or(0, |(_, at)| at);
         let released = heard <= rtt / SOON_DIVISOR + SOON_NS && !next.level;
         let spaced = next.before.wrote.map_or(true, |(at, _)| next.at - at <= rtt / PACED_DIVISOR + SOON_NS);
-        if !short && (released || (!idle && spaced)) { CONGESTION } else { SENDER }
+        if !short && (released || (!idle && spaced)) {
+            CONGESTION
+        } else {
+            SENDER
+        }
     }
 
     /// Add the time before a row to its limit.

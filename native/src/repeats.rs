@@ -167,7 +167,11 @@ impl Recovery {
     }
 
     fn classify(&mut self, event: &Event) -> i64 {
-        if self.overtaken(event) { REORDERED } else { self.cause(event) }
+        if self.overtaken(event) {
+            REORDERED
+        } else {
+            self.cause(event)
+        }
     }
 
     /// Fill the hole that the segment lies in; return whether it is no repeat: `_overtaken`.
@@ -208,6 +212,10 @@ impl Recovery {
             self.repaired = self.repaired.max(event.top);
             return FAST;
         }
-        if expired { RTO } else { OTHER }
+        if expired {
+            RTO
+        } else {
+            OTHER
+        }
     }
 }

@@ -107,10 +107,9 @@ class CaptureReading:
         """Yield the same connections as they end, many together: in columns."""
         with file_errors():
             for batch in batches_of(self._gathering, self.files, self._dissect, self._keys.carried, self._taken):
-                lost = self.counts["dropped-by-capture"] > 0
                 yield report_connections(
-                    batch, self.files, tainted=lost, unread=self._gathering.unread > 0, opener=self._keys.open,
-                    wanted=wanted, stepped=self.counts[BAD_TIME] > 0,
+                    batch, self.files, tainted=self.counts["dropped-by-capture"] > 0, wanted=wanted,
+                    unread=self._gathering.unread > 0, opener=self._keys.open, stepped=self.counts[BAD_TIME] > 0,
                 )  # fmt: skip
                 del batch  # its memory is needed for the next
 
@@ -130,8 +129,7 @@ class CaptureReading:
                 self._programs[link] = packet_filter(self._expression, FROM_FILES.get(link, link))
             rows = np.flatnonzero(frames.link == link)
             places = zip(*(column[rows].tolist() for column in (frames.start, frames.length, frames.kept)), strict=True)
-            passed = np.array(passing(self._programs[link], frames.data.ctypes.data, places), bool)
-            links[rows[~passed]] = ABSENT
+            links[rows[~np.array(passing(self._programs[link], frames.data.ctypes.data, places), bool)]] = ABSENT
         self.counts["filtered"] += int(np.count_nonzero(links != frames.link))
         return frames._replace(link=links)
 
@@ -189,10 +187,9 @@ def batches_of(
 ) -> Iterator[Batch]:  # fmt: skip
     """Yield batches of connections that have ended; `keylog` takes the TLS secrets that the files carry, `taken`
     returns what is read of some frames."""
-    several = len(files) > 1
     # A file is opened when its first packet is due; a tie is read in the order given.
     due = [
-        (_first_ns(path) if several else 0, number, _rows_of(number, path, gathering, dissect, keylog, taken))
+        (_first_ns(path) if len(files) > 1 else 0, number, _rows_of(number, path, gathering, dissect, keylog, taken))
         for number, path in enumerate(files)
     ]
     heapify(due)
@@ -200,10 +197,9 @@ def batches_of(
         _, number, parts = heappop(due)
         if (rows := next(parts, None)) is not None:
             heappush(due, (int(rows.at.max()), number, parts))
-            others = [reached for reached, other, _ in due if other != number]
             # Frames of later files stand behind those of one that is not at its end.
             since = (min(number for _, number, _ in due) + 1) << FILE_SHIFT
-            for batch in gathering.take(rows, min(others, default=ALWAYS)):
+            for batch in gathering.take(rows, min((at for at, other, _ in due if other != number), default=ALWAYS)):
                 yield batch._replace(since=min(batch.since, since))
                 del batch
     yield from gathering.finish()
