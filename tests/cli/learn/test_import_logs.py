@@ -171,8 +171,8 @@ def test_bad_lines_cost_themselves(typed: Typed, tmp_path: Path) -> None:
     for program in filter(shutil.which, ("gzip", "bzip2", "xz", "zstd", "lz4")):
         packed = subprocess.run([program, "-c"], input=good.encode(), stdout=subprocess.PIPE, check=True).stdout
         assert "59 outcomes" in said(typed, packed), program
-        assert "the file is torn here" in said(typed, packed[:-9], code=PARTIAL)
-    assert "line 1: the file is torn" in said(typed, packed[:40], code=USAGE)
+        assert "the file is torn here" in said(typed, packed[:-2], code=PARTIAL)
+    assert "line 1: the file is torn" in said(typed, gzip.compress(good.encode())[:40], code=USAGE)
 
 
 def beacon(**more: object) -> str:
