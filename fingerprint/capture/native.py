@@ -24,8 +24,6 @@ from configtron.fingerprint.passive.headers import PlainSegments
 from configtron.fingerprint.passive.heads import Segments
 from configtron.fingerprint.passive.udp_tunnels import NAMES
 
-# Bytes of a buffer for the library: some thousand frames, which stay in a core's own cache between the steps.
-BUFFER = 1 << 21
 # Its ending keeps it from being taken for a Python module.
 LIBRARY = Path(__file__).with_name("libconfigtron_native.so.1")
 # `ABI` of native/src/lib.rs.

@@ -20,9 +20,9 @@ from configtron.fingerprint.passive.columns import PADDING, Frames
 from configtron.model import pcapng
 from configtron.model.errors import BadInput
 
-# Large enough that a buffer holds some ten thousand packets, so that numpy's cost per call is small beside them; small
-# enough to stay in the last-level cache.
-BUFFER = 1 << 23
+# Some thousand frames, which stay in a core's own cache between the steps. Both readers use it, so that both read a
+# connection of more packets than are kept at once in the same parts.
+BUFFER = 1 << 21
 # The names of "broken" in the table of counts.
 CUT, BROKEN = "cut-file", "malformed-record"
 
@@ -77,7 +77,7 @@ def read(source: CaptureSource, counts: Counter[str], *, file: int = 0, name: st
          keylog: list[str] | None = None) -> Iterator[Frames]:  # fmt: skip
     """Yield frames of one capture file, `buffer` bytes at a time (0: as many as is fast). The first key log that it
     carries is put into `keylog`."""
-    window = Buffer(source, buffer or (BUFFER if native.library() is None else native.BUFFER))
+    window = Buffer(source, buffer or BUFFER)
     window.need(pcap.HEADER)
     head = bytes(memoryview(window.data)[: min(window.end, pcap.HEADER)])
     header = pcap.header_of(head)

@@ -21,8 +21,9 @@ Reads as   columns `limit_NAME_PART` over connections. They add up over the part
            them.
 Fails as   `unknown` for what was never acknowledged, and while the smaller sender has data outstanding. A capture
            behind a path MTU hole does not show the lost segments: the wait is `server`. If an answer was slow and lost
-           its first segment too, the wait is `server`. A wait between two parts of a long connection may get another
-           limit; the sum stays exact.
+           its first segment too, the wait is `server`. A connection of more packets than are kept at once is read in
+           parts, and each part looks for a level flight anew: `sender` may be called `congestion`, and a wait between
+           two parts may get another limit. The sum stays exact.
 Differs    from T-RAT, which guesses flights from one direction and calls one limit for a whole connection: flights blur
            where segments are paced. From Siekkinen and others, who compare scores with thresholds: here each wait has
            its evidence. As in both, where both windows end at the same byte, the receive window is named; and a fixed
