@@ -56,8 +56,9 @@ class CaptureSource(RawIOBase):
         return True
 
     def readinto(self, into: Any, /) -> int:
-        """Fill as much as there is; how much. Errors: `EOFError` where compressed data end early."""
-        if not (count := self.fill(memoryview(into))) and self.broken:
+        """Take the bytes of one read, so that a pipe's come at once; how many. Errors: `EOFError` where compressed data
+        end early."""
+        if not (count := self._read(memoryview(into))) and self.broken:
             raise EOFError("its compressed data are cut or damaged")
         return count
 
@@ -65,18 +66,20 @@ class CaptureSource(RawIOBase):
         """Fill as much as there is; how much."""
         got = 0
         while got < len(into) and not self.ended:
-            try:
-                # One read at a time: of several, an error in the last would take the others' bytes along.
-                count = self._stream.readinto1(into[got:])
-            except Broken as error:
-                if getattr(error, "errno", None) is not None:
-                    raise
-                count, self.broken = 0, "cut-compression"
-            if not count:
-                self.ended = True
-                self.broken = self.broken or self._finish()
-            got += count or 0
+            # Of several reads at once, an error in the last would take the others' bytes along.
+            got += self._read(into[got:])
         return got
+
+    def _read(self, into: memoryview) -> int:
+        try:
+            count = 0 if self.ended else self._stream.readinto1(into)
+        except Broken as error:
+            if getattr(error, "errno", None) is not None:
+                raise
+            count, self.broken = 0, "cut-compression"
+        if not count and not self.ended:
+            self.ended, self.broken = True, self.broken or self._finish()
+        return count or 0
 
 
 @contextmanager
