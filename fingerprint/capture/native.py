@@ -22,7 +22,7 @@ from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, KEY, TYPE
 from configtron.fingerprint.passive.connections import PASSES, Passes
 from configtron.fingerprint.passive.headers import PlainSegments
 from configtron.fingerprint.passive.heads import Segments
-from configtron.fingerprint.passive.udp_tunnels import NAMES
+from configtron.fingerprint.passive.tunnel_headers import NAMES
 
 # Its ending keeps it from being taken for a Python module.
 LIBRARY = Path(__file__).with_name("libconfigtron_native.so.1")
@@ -194,24 +194,24 @@ def passes() -> Passes | None:
 
     def shares(rows: Sequence[Column], facts: Sequence[Column], limits: int) -> tuple[Column, ...] | None:
         into = [np.full((len(facts[0]), limits), missing, np.int64) for missing in (0, 0, ABSENT, ABSENT)]
-        tables = _plain(rows, SHARE_ROWS), _plain(facts, SHARE_FACTS), [column.reshape(-1) for column in into]
-        return None if _filled(called.configtron_shares, *tables) else tuple(into)
+        tables = _as_types(rows, SHARE_ROWS), _as_types(facts, SHARE_FACTS), [column.reshape(-1) for column in into]
+        return None if _call(called.configtron_shares, *tables) else tuple(into)
 
     def repeats(rows: Sequence[Column], sent: Sequence[Column], facts: Sequence[Column]) -> tuple[Column, ...] | None:
         into = [np.empty(len(sent[0]), np.int64) for _ in range(2)]
-        tables = _plain(rows, REPEAT_ROWS), _plain(sent, REPEAT_SENT), _plain(facts, REPEAT_FACTS), into
-        count = _filled(called.configtron_repeats, *tables)
+        tables = _as_types(rows, REPEAT_ROWS), _as_types(sent, REPEAT_SENT), _as_types(facts, REPEAT_FACTS), into
+        count = _call(called.configtron_repeats, *tables)
         return None if count < 0 else tuple(column[:count] for column in into)
 
     return Passes(order, equal, unwrapped, shares, repeats)
 
 
-def _plain(columns: Sequence[Column], kinds: Sequence[DTypeLike]) -> list[Column]:
+def _as_types(columns: Sequence[Column], kinds: Sequence[DTypeLike]) -> list[Column]:
     """Return the columns contiguous and of these types."""
     return [np.ascontiguousarray(column, kind) for column, kind in zip(columns, kinds, strict=True)]
 
 
-def _filled(function: Callable[..., int], *tables: Sequence[Column]) -> int:
+def _call(function: Callable[..., int], *tables: Sequence[Column]) -> int:
     """Call a function with pointers to the columns of each table, and their length."""
     pointers = [np.array([*map(_address, table)]) for table in tables]
     words = [(_address(one), len(table[0])) for one, table in zip(pointers, tables, strict=True)]

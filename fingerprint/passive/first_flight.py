@@ -22,8 +22,7 @@ Fails as   no-handshake (without its SYN no flight is known to be the first), on
            tail loss probe.
            The server sends on, but never has more in flight than at first, or keeps back what the ACKs let out (each
            a segment more than it acknowledges), as with writes under Nagle: no-growth, a bound. The same if it sends
-           more than the ACKs
-           allow, or before any ACK of new data: its window is larger.
+           more than the ACKs allow, or before any ACK of new data: its window is larger.
            The flight's last segment has PSH, which a stack sets when nothing more is queued. The server wrote no more,
            and the last segment is full by chance: server-paced. Some stacks push for another reason (each segment,
            or where a long write fills half of the largest window): then a window is no more than a bound.
@@ -70,10 +69,9 @@ JUDGED, GROWN = 4, 1.25
 DEFAULT_MSS = 536
 # Bytes of options in every segment once timestamps are agreed (RFC 7323 appendix A, with padding).
 STAMP_BYTES = 12
-
-
-# What leaves this share of a round trip after the data before it, though ACKs let it out, waited for the program.
+# ACKs let a segment out, but it leaves this share of a round trip after the one before: it waited for the program.
 WAIT = 0.3
+# The time (ns) of what does not come.
 NEVER = np.iinfo(np.int64).max // 2
 PROOFS = (
     "ack-clocked", "response-ended", "short-segment", "server-paced", "client-data", "short-path", "window-limited",
@@ -414,7 +412,7 @@ def _grows_otherwise(
 
 def _acknowledged(found: Connections, row: Column, connection: int, at: Column) -> tuple[Column, Column]:
     """Return the bytes that the client acknowledged in the capture before each of these rows of the server, and up to
-    these times; and the ACKs of them.
+    these times; and how many ACKs did so.
 
     Wherever the capture stood, the server had seen no later ACK, so all bytes beyond it were in flight.
     """

@@ -3,9 +3,9 @@
 
 Question   Where does the innermost IP packet of a frame begin?
 Method     A tunnel may stand behind extension headers (`extension_headers.py`). It holds a frame, which is read as any
-           other, for all frames together (`udp_tunnels.py`). Other link types go to a dissector (`capture/dissect.py`,
-           an argument), in a Python loop over frames. A frame that can hold no TCP (ARP, LLDP, spanning tree) goes
-           nowhere.
+           other, for all frames together (`tunnel_headers.py`). Other link types go to a dissector, an argument
+           (`capture/dissect.py`), in a Python loop over frames. A frame that can hold no TCP (ARP, LLDP, spanning tree)
+           goes nowhere.
 Fails as   a count under a name: unread-gre and its like, link-type-N.
 Differs    from the tunnel's end, which looks up the network by its identifier: here, networks are not told apart, as
            VLANs are not. Cilium writes the sender's identity there, OVN the destination's network, GTP the receiver's
@@ -24,7 +24,7 @@ import numpy as np
 from configtron.fingerprint.passive.columns import Column, Frames
 from configtron.fingerprint.passive.extension_headers import IS_EXTENSION, LATER_FROM, pass_extensions
 from configtron.fingerprint.passive.link import ETHERNET, PPPOE, TAGS, TYPED, UNKNOWN, network_at
-from configtron.fingerprint.passive.udp_tunnels import IN_IP, KIND_BY_PROTOCOL, UDP, frames_within
+from configtron.fingerprint.passive.tunnel_headers import IN_IP, KIND_BY_PROTOCOL, UDP, frames_within
 
 # (link type, a frame's bytes) -> bytes before the outermost IP header; -1: none is found; `NO_IP`: all was understood,
 # and there is none.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Frames -> rows, for the plain ones: IPv4 or IPv6 with a whole TCP segment behind link headers, tags and tunnels.
 //!
-//! The meaning is that of `fingerprint/passive/headers.py`, `link.py` and `udp_tunnels.py`. Frames that surely hold no
+//! The meaning is that of `fingerprint/passive/headers.py`, `link.py` and `tunnel_headers.py`. Frames that surely hold no
 //! TCP, and that most captures have (ARP, UDP that is no tunnel, ICMP that names no MTU, spanning tree), are counted. For
 //! any other frame (a fragment, an extension header, cut or malformed) the reader returns its number, and Python reads it.
 #![forbid(unsafe_code)]
@@ -23,7 +23,7 @@ const RECENT: usize = 1 << 12;
 // Limits of nested headers: fingerprint/passive/tunnels.py and link.py.
 const NESTED_MOST: usize = 8;
 const TAG_LATEST: usize = 96;
-// Link types: LINKTYPE_*. Ethernet types of what follows: fingerprint/passive/link.py and udp_tunnels.py.
+// Link types: LINKTYPE_*. Ethernet types of what follows: fingerprint/passive/link.py and tunnel_headers.py.
 const ETHERNET: i64 = 1;
 const PPP: i64 = 9;
 const RAW: i64 = 101;
@@ -440,7 +440,7 @@ fn tunnel(packet: &Packet, data: &[u8]) -> Result<Tunnel, Odd> {
     }
 }
 
-/// The tunnel that a packet in GRE is: `_gre` of fingerprint/passive/udp_tunnels.py.
+/// The tunnel that a packet in GRE is: `_gre` of fingerprint/passive/tunnel_headers.py.
 fn in_gre(data: &[u8]) -> Result<Tunnel, Odd> {
     let head = data.get(..LOOK).ok_or(None)?;
     let (kind, version) = (u16_be(head, 2), head[1] & 7);
@@ -461,7 +461,7 @@ fn in_gre(data: &[u8]) -> Result<Tunnel, Odd> {
     Ok((Kind::Gre, size + more, link))
 }
 
-/// The counter of a UDP port: `KIND_BY_PORT` of fingerprint/passive/udp_tunnels.py; and whether servers answer from it.
+/// The counter of a UDP port: `KIND_BY_PORT` of fingerprint/passive/tunnel_headers.py; and whether servers answer from it.
 fn by_port(port: u16) -> Option<(Kind, bool)> {
     match port {
         443 => Some((Kind::Quic, true)),
@@ -478,7 +478,7 @@ fn by_port(port: u16) -> Option<(Kind, bool)> {
     }
 }
 
-/// The tunnel that a UDP packet is, or its counter: `frames_within` of fingerprint/passive/udp_tunnels.py.
+/// The tunnel that a UDP packet is, or its counter: `frames_within` of fingerprint/passive/tunnel_headers.py.
 fn in_udp(data: &[u8]) -> Result<Tunnel, Odd> {
     let body = data.get(8..).filter(|body| !body.is_empty()).ok_or(None)?;
     let answer = || by_port(u16_be(data, 0)).filter(|found| found.1);

@@ -4,12 +4,12 @@
 #![forbid(unsafe_code)]
 
 // Flags of TCP: configtron/model/nouns.py; bits and NEVER: fingerprint/passive/columns.py and connections.py.
-const FIN: u16 = 1;
-const SYN: u16 = 2;
-const RST: u16 = 4;
-const SACKED: u8 = 2;
+pub const FIN: u16 = 1;
+pub const SYN: u16 = 2;
+pub const RST: u16 = 4;
+pub const SACKED: u8 = 2;
 const COUNTED: u8 = 16;
-const NEVER: i64 = -(1 << 60);
+pub const NEVER: i64 = -(1 << 60);
 // `LIMITS`, and the constants below them, of limits.py.
 pub const LIMITS: usize = 14;
 const HANDSHAKE: usize = 0;
@@ -33,8 +33,8 @@ const FAST_CAUSE: i8 = 2;
 const SOON_DIVISOR: i64 = 8;
 const PACED_DIVISOR: i64 = 4;
 const SOON_NS: i64 = 1_000_000;
-const TIMER_NS: f64 = 90_000_000.0;
-const PROBE_RTTS: f64 = 1.4;
+pub const TIMER_NS: i64 = 90_000_000;
+pub const PROBE_RTTS: f64 = 1.4;
 const LEAST_FULL: i64 = 512;
 const STUCK_MOST: usize = 2;
 const LEVEL_FLIGHTS: i64 = 4;
@@ -427,7 +427,7 @@ impl Sharing<'_, '_> {
             return WINDOW;
         }
         let silence = next.at - next.before.spoke.map_or(first_at, |(_, at)| at);
-        let patience = if rtt > 0 { PROBE_RTTS * rtt as f64 } else { TIMER_NS };
+        let patience = if rtt > 0 { PROBE_RTTS * rtt as f64 } else { TIMER_NS as f64 };
         if next.lost > (if idle && asked { ASKED_LOST } else { 0 }) && silence as f64 >= patience {
             let probe = facts.sack[one] != 0 && (next.lost == 1 || rows.seq[next.row] > state.tops[0]);
             let smaller = size < facts.cut[one] && state.wrote.is_none();

@@ -3,14 +3,11 @@
 //! meaning, in one pass over each connection.
 #![forbid(unsafe_code)]
 
-// Flags, bits and NEVER: as in limits.rs.
-const SYN: u16 = 2;
-const FIN: u16 = 1;
-const RST: u16 = 4;
+use crate::limits::{FIN, NEVER, PROBE_RTTS, RST, SACKED, SYN, TIMER_NS};
+
+// Bits of fingerprint/passive/columns.py.
 const STAMPED: u8 = 1;
-const SACKED: u8 = 2;
 const DSACKED: u8 = 64;
-const NEVER: i64 = -(1 << 60);
 // Indices in `KINDS`, and the constants of retransmissions.py.
 const RTO: i64 = 0;
 const TLP: i64 = 1;
@@ -19,8 +16,6 @@ const UNNEEDED: i64 = 3;
 const OTHER: i64 = 4;
 const REORDERED: i64 = 5;
 const HOLE: i64 = 6;
-const TIMER_NS: i64 = 90_000_000;
-const PROBE_RTTS: f64 = 1.4;
 const OVERTAKEN_RTTS: f64 = 0.75;
 const OVERTAKEN_NS: f64 = 3_000_000.0;
 

@@ -19,7 +19,7 @@ from configtron.model.errors import DONE, NOTHING, PARTIAL, BadInput
 from configtron.model.packages import missing
 from configtron.report.files import opened
 
-# Python looks for cycles whenever so many more objects are alive: of thousands of texts it would find none.
+# The number of new objects after which Python looks for cycles. A capture's many texts form none.
 GARBAGE = 1 << 18
 
 

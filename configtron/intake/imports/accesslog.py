@@ -69,7 +69,7 @@ NAMED = {"combined": "an access log (combined format)", "haproxy": "HAProxy's HT
 LINES = {form: re.compile("".join(part for _, part in parts)) for form, parts in FORMS.items()}
 
 
-def _sent(names: str) -> str:
+def _header_keys(names: str) -> str:
     """Return the keys of request headers as nginx, other programs and Traefik name them."""
     return " ".join(f"{way}{name}" for name in names.split() for way in ("http_", "", "request_"))
 
@@ -78,7 +78,8 @@ def _sent(names: str) -> str:
 FIELDS = {field: names.split() for field, names in {
     "address": "client_ip remote_ip clienthost clientaddr remote_addr client_addr clientip remote_address"
                " downstream_remote_address remote_host remote client ip",
-    "visitor": _sent("cf_connecting_ip true_client_ip"), "forwarded": _sent("x_forwarded_for x_real_ip") + " xff",
+    "visitor": _header_keys("cf_connecting_ip true_client_ip"),
+    "forwarded": _header_keys("x_forwarded_for x_real_ip") + " xff",
     "host": "host requesthost http_host authority vhost server_name", "method": "method requestmethod request_method",
     "path": "uri requestpath request_uri path url", "request": "request request_line",
     "status": "status downstreamstatus response_code status_code code", "flags": "response_flags termination_state",

@@ -24,7 +24,7 @@ from configtron.fingerprint.passive.gathering import ALWAYS, MOST, NOT_READ, Bat
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.link import UPPER_PDU
 from configtron.fingerprint.passive.traces import DecryptedMessage
-from configtron.fingerprint.passive.udp_tunnels import OPENED
+from configtron.fingerprint.passive.tunnel_headers import OPENED
 from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput, Missing, file_errors
 from configtron.model.records import Json

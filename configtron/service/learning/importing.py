@@ -242,9 +242,9 @@ def opened(stream: BufferedReader, name: str, kind: str, *, strict: bool) -> tup
     if kind:
         return _lines(raw, reading, kind)
     head = list(islice(raw, HEAD_LINES))
-    if not head and reading.bad:
-        raise BadInput(reading.first[0])
     if not head:
+        if reading.bad:
+            raise BadInput(reading.first[0])
         return iter(()), reading, "outcomes"
     texts = [line.decode(errors="replace").removeprefix("\ufeff") for line in head if line.strip()]
     return _lines(chain(head, raw), reading, kind_of(texts, name) if texts else "outcomes")
