@@ -24,9 +24,8 @@ Fails as   no-handshake (without its SYN no flight is known to be the first), on
            a segment more than it acknowledges), as with writes under Nagle: no-growth, a bound. The same if it sends
            more than the ACKs allow, or before any ACK of new data: its window is larger. With timestamps, it had no ACK
            that is later than the one that it echoes.
-           A short last segment that waited until all was acknowledged shows Nagle's algorithm, which may have ended the
-           flight, too. Then three flights must follow each other, or the next data come as soon as the ACK lets them
-           out; without timestamps the flight must also have ten segments, which one write seldom fills by chance.
+           A program that under Nagle's algorithm writes its next piece just when the ACK comes looks like a window: one
+           connection (C) does not exclude it, a second one that agrees (B) does.
            The flight's last segment has PSH, which a stack sets when nothing more is queued. The server wrote no more,
            and the last segment is full by chance: server-paced. Some stacks push for another reason (each segment,
            or where a long write fills half of the largest window): then a window is no more than a bound.
@@ -75,9 +74,6 @@ DEFAULT_MSS = 536
 STAMP_BYTES = 12
 # ACKs let a segment out, but it leaves this share of a round trip after the one before: it waited for the program.
 WAIT = 0.3
-# Where Nagle's algorithm is at work: a stream of `TOLD` first flights shows that the window grew, and a first flight of
-# `USUAL` segments (RFC 6928) is no short write.
-TOLD, USUAL = 3, 10
 # The time (ns) of what does not come.
 NEVER = np.iinfo(np.int64).max // 2
 PROOFS = (
@@ -415,12 +411,9 @@ def _grows_otherwise(
     acked, acks = _acknowledged(found, row[1:], connection, at[1:] - int(rtt_server_ns + WAIT * rtt_ns))
     let = acked + np.minimum(flight + acks * size, room)
     waited = (at[1:] - at[:-1] > WAIT * rtt_ns) & (end[:-1] - 1 + np.minimum(size, length[1:]) <= let)
-    waited &= same & (end[:-1] <= JUDGED * flight)
     # The last bytes of all may wait for an ACK (Nagle).
-    tail = (length[1:] % size != 0) & (np.arange(1, len(at)) == len(marks.row[part]) - 1)
-    late = at[0] - marks.ack_at[connection] - rtt_server_ns > (1 - EARLY) * rtt_ns
-    unsure = end[-1] - 1 < TOLD * flight and (late or not (stamped or flight > (USUAL - 1) * size))
-    return bool((waited & (~tail | unsure)).any())
+    waited &= (length[1:] % size == 0) | (np.arange(1, len(at)) < len(marks.row[part]) - 1)
+    return bool((waited & same & (end[:-1] <= JUDGED * flight)).any())
 
 
 def _acknowledged(

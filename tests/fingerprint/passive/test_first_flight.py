@@ -55,14 +55,6 @@ def rounds(*counts: int) -> list[Step]:
     return steps
 
 
-def nagled(count: int, late_s: float, stamps: bool) -> Conversation:
-    """Two flights of as many segments, the second so late, and a tail that waits for the ACK of all."""
-    at, size = SECOND + 0.002 + late_s, FULL if stamps else MSS
-    steps = [flight(FLIGHT, 0, count, size=size, echo_s=ASKED), acked(count, AFTER, size=size),
-             flight(at, count, count, size=size, echo_s=AFTER), acked(2 * count, at + 0.002, size=size)]  # fmt: skip
-    return talk(*steps, says(1, at + 0.002 + RTT_S, ACK, 1 + 2 * count * size, 101, 97), stamps=stamps)
-
-
 def overtaken(conversation: Conversation) -> None:
     """The handshake's ACK comes after the request, within the flight."""
     conversation.send(0, RTT_S, ACK, 1, 1)
@@ -174,10 +166,6 @@ def probe(pause_s: float) -> list[Step]:
           flight(SECOND + RTT_S, 17, 1), flight(SECOND + 2 * RTT_S, 19, 9)), 10, "no-growth"),
     # the stream's last bytes may wait (Nagle); one short segment amid full ones takes a segment of the window
     (talk(*rounds(3, 6), says(1, SECOND + 2 * RTT_S + 0.01, ACK, 1 + 9 * FULL, 101, 97)), 3, ""),
-    # but Nagle's algorithm may have ended a flight that nothing else confirms: in time, by stamps, by ten segments
-    *((nagled(count, late_s, stamps), count, proof) for count, late_s, stamps, proof in (
-        (3, 0, True, ""), (3, 0.015, True, "no-growth"), (9, 0, False, "no-growth"), (10, 0, False, ""),
-        (10, 0.015, False, "no-growth"))),
     (talk(row(FULL, 300, FULL, FULL), says(1, SECOND + 0.002, ACK, 301 + 3 * FULL, 101, FULL, echo_s=AFTER)), 4, ""),
     (talk(row(FULL, 300, 300, FULL), says(1, SECOND + 0.002, ACK, 601 + 2 * FULL, 101, FULL, echo_s=AFTER)),
      3, "short-segment"),
