@@ -94,6 +94,7 @@ class Flights(NamedTuple):
     stamped               whether timestamps decide which segments belong to it
     first, last           its first and last row
     merged                whether offloading merged frames
+    sack                  whether both sides agreed on SACK
     synack_again          whether the SYN-ACK was repeated
     """
 
@@ -105,6 +106,7 @@ class Flights(NamedTuple):
     first: Column
     last: Column
     merged: Column
+    sack: Column
     synack_again: Column
 
 
@@ -117,6 +119,7 @@ class HandshakeFacts(NamedTuple):
     limit, cap        largest payload (bytes, without timestamps): by the smaller MSS offer; by the client's MSS offer
     floor             the client offers an MSS of 536 or less; some servers then still send 536
     room              the client's window (bytes); 0: unknown
+    sack              both sides agreed on SACK
     synacks           SYN-ACKs that were captured
     """
 
@@ -128,6 +131,7 @@ class HandshakeFacts(NamedTuple):
     cap: Column
     floor: Column
     room: Column
+    sack: Column
     synacks: Column
 
 
@@ -212,7 +216,8 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     first = row[np.minimum(begin, max(len(row) - 1, 0))] if len(row) else begin
     last_row = row[np.minimum(last, max(len(row) - 1, 0))] if len(row) else begin
     again = known.synacks > 1
-    return Flights(segments, np.maximum(top - 1, 0), size.counted, proof, stamped, first, last_row, size.merged, again)
+    bounds = segments, np.maximum(top - 1, 0), size.counted
+    return Flights(*bounds, proof, stamped, first, last_row, size.merged, known.sack, again)
 
 
 class _Sizes(NamedTuple):
