@@ -7,6 +7,7 @@ put together; -1 means "not known here" and becomes a missing value in the outpu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -131,6 +132,9 @@ LIMITED = {
     f"limit_{limit}_{part}": ColumnMeaning("ns" if part == "ns" else "", join, f"{limit}: {part}")
     for limit in LIMITS
     for part, join in PARTS.items()
+} | {
+    "limit_flight": ColumnMeaning("bytes", "last", "the main sender's largest flight; 1 << 60 after a loss"),
+    "limit_grown": ColumnMeaning("bytes", "last", "what was acknowledged when it grew last"),
 }
 CONNECTION_COLUMNS = {
     **CONNECTION,
@@ -148,14 +152,20 @@ class ConnectionSummary(NamedTuple):
 
 
 def summarise(
-    found: Connections, too_big: dict[int, list[int]], *, trips: bool = False, passes: Passes = PASSES
-) -> ConnectionSummary:
+    found: Connections, too_big: dict[int, list[int]], past: Mapping[int, Mapping[str, int]] | None = None, *,
+    trips: bool = False, passes: Passes = PASSES,
+) -> ConnectionSummary:  # fmt: skip
     """Everything about every connection; with `trips`, the round trips of both sides too.
 
+    past      columns of the earlier parts of connections, by first frame
     too_big   the MTUs that ICMP messages name, by connection
     passes    what goes over every row
     """
     told = {"frag_needed": np.zeros(found.total, np.int64), "frag_needed_mtu": np.full(found.total, ABSENT, np.int64)}
+    told |= {"limit_flight": np.zeros(found.total, np.int64), "limit_grown": np.full(found.total, ABSENT, np.int64)}
+    for connection, frame in enumerate(found.rows.frame[found.begin].tolist() if past and not trips else ()):
+        for name in ("limit_flight", "limit_grown") if frame in past else ():
+            told[name][connection] = past[frame][name]
     for connection, sizes in too_big.items():
         told["frag_needed"][connection], told["frag_needed_mtu"][connection] = len(sizes), min(sizes)
     at, parts = 0, []
