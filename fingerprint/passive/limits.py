@@ -22,7 +22,8 @@ Reads as   columns `limit_NAME_PART` over connections. They add up over the part
 Fails as   `unknown` for what was never acknowledged, and while the smaller sender has data outstanding. A capture
            behind a path MTU hole does not show the lost segments: the wait is `server`. If an answer was slow and lost
            its first segment too, the wait is `server`. A connection of more packets than are kept at once is read in
-           parts: a wait at the end of a part may get another limit. The sum stays exact.
+           parts. What a later part shows (a shorter round trip, a larger share of the flight delivered) changes no wait
+           of an earlier one. The sum stays exact.
 Differs    from T-RAT, which guesses flights from one direction and calls one limit for a whole connection: flights blur
            where segments are paced. From Siekkinen and others, who compare scores with thresholds: here each wait has
            its evidence. As in both, where both windows end at the same byte, the receive window is named; and a fixed
@@ -56,6 +57,9 @@ LIMITS = ("handshake", "server", "client", "receive-window", "sender", "congesti
 OF_CAUSE = np.array([{"rto": TIMEOUT, "tlp": PROBE, "fast": FAST}.get(cause, LOSS) for cause in CAUSES])
 # Columns of each limit: nanoseconds, how often, the first and last frame (file << 40 | number) of the evidence.
 PARTS = {"ns": "sum", "times": "sum", "first": "min", "last": "max"}
+# Of the parts of a connection so far: the main sender's largest flight, and the bytes acknowledged when it grew last
+# (`ABSENT`: it has not).
+PAST = ("limit_flight", "limit_grown")
 # What the shares and their grades are read from.
 _READ = ("clock", "syns", "synacks", "frag_needed", "rtt", *(
     f"{side}_{name}" for side in ("client", "server") for name in ("bytes", "zero_windows")
@@ -179,15 +183,14 @@ def share_time(
         rows.at, rows.frame, found.seq, found.ack, rows.length, rows.flags, rows.window, rows.ident, rows.bits,
         found.server, cause, alive,
     )  # fmt: skip
-    past = columns["limit_flight"], columns["limit_grown"]
+    past = columns[PAST[0]], columns[PAST[1]]
     parts = None if shares is None else shares(seen, facts, past, len(LIMITS))
     if parts is None:
         parts = _shares(found, facts, past, cause, alive)
-    *parts, flight, grown = parts
-    return {"limit_flight": flight, "limit_grown": grown} | {
+    return dict(zip(PAST, parts[len(PARTS) :], strict=True)) | {
         f"limit_{limit}_{part}": values[:, number]
         for number, limit in enumerate(LIMITS)
-        for part, values in zip(PARTS, parts, strict=True)
+        for part, values in zip(PARTS, parts, strict=False)
     }
 
 
@@ -223,7 +226,7 @@ def _shares(
 ) -> tuple[Column, ...]:
     """Return, by connection and limit, the columns of `PARTS`, and `past` after these rows.
 
-    past          by connection: largest flight so far, and the bytes acknowledged when it grew (`ABSENT`: it has not)
+    past          by connection: the columns of `PAST`
     cause, alive  of each row
     """
     rows, count, main, late = found.rows, found.total, facts.main, facts.late

@@ -27,7 +27,7 @@ from configtron.fingerprint.passive.connections import (
 )
 from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES, Flights, HandshakeFacts, first_flights
 from configtron.fingerprint.passive.later_flights import IDLE_NS, LaterFlight, later_flights
-from configtron.fingerprint.passive.limits import LIMITS, PARTS, share_time
+from configtron.fingerprint.passive.limits import LIMITS, PARTS, PAST, share_time
 from configtron.fingerprint.passive.retransmissions import (
     CAUSES,
     KINDS,
@@ -132,10 +132,7 @@ LIMITED = {
     f"limit_{limit}_{part}": ColumnMeaning("ns" if part == "ns" else "", join, f"{limit}: {part}")
     for limit in LIMITS
     for part, join in PARTS.items()
-} | {
-    "limit_flight": ColumnMeaning("bytes", "last", "the main sender's largest flight; 1 << 60 after a loss"),
-    "limit_grown": ColumnMeaning("bytes", "last", "what was acknowledged when it grew last"),
-}
+} | {name: ColumnMeaning("bytes", "last", "so far: fingerprint/passive/limits.py") for name in PAST}
 CONNECTION_COLUMNS = {
     **CONNECTION,
     **LIMITED,
@@ -162,9 +159,9 @@ def summarise(
     passes    what goes over every row
     """
     told = {"frag_needed": np.zeros(found.total, np.int64), "frag_needed_mtu": np.full(found.total, ABSENT, np.int64)}
-    told |= {"limit_flight": np.zeros(found.total, np.int64), "limit_grown": np.full(found.total, ABSENT, np.int64)}
+    told |= {name: np.full(found.total, ABSENT if name == PAST[1] else 0) for name in PAST}
     for connection, frame in enumerate(found.rows.frame[found.begin].tolist() if past and not trips else ()):
-        for name in ("limit_flight", "limit_grown") if frame in past else ():
+        for name in PAST if frame in past else ():
             told[name][connection] = past[frame][name]
     for connection, sizes in too_big.items():
         told["frag_needed"][connection], told["frag_needed_mtu"][connection] = len(sizes), min(sizes)
