@@ -149,7 +149,7 @@ class ConnectionSummary(NamedTuple):
 
 
 def summarise(
-    found: Connections, too_big: dict[int, list[int]], past: Mapping[int, Mapping[str, int]] | None = None, *,
+    found: Connections, too_big: dict[int, list[int]], past: Mapping[int, Mapping[str, int]] = {}, *,
     trips: bool = False, passes: Passes = PASSES,
 ) -> ConnectionSummary:  # fmt: skip
     """Everything about every connection; with `trips`, the round trips of both sides too.
