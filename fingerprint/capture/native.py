@@ -90,7 +90,7 @@ def library() -> ctypes.CDLL | None:
         found.configtron_order.argtypes = pointer, size, pointer
         found.configtron_unwrapped.argtypes = pointer, pointer, pointer, size, pointer, size, pointer
         found.configtron_equal.argtypes = pointer, size, pointer
-        found.configtron_shares.argtypes = (*[pointer, size] * 3, pointer)
+        found.configtron_shares.argtypes = pointer, size, pointer, size, pointer, size, pointer
         found.configtron_repeats.argtypes = [pointer, size] * 4
         found.configtron_repeats.restype = number
     except (OSError, AttributeError):
