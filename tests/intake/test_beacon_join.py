@@ -44,6 +44,9 @@ def test_the_kernels_last_figures_are_in_the_row() -> None:
 # A connection that took longer than the page's time allows for.
 LATE = {"connect_start_ms": 6_000.0, "connect_end_ms": 6_030.0, "request_ms": 6_031.0, "response_ms": 6_070.0,
         "value_ms": 6_400.0}  # fmt: skip
+# A handshake of nine seconds, which the server saw, or not.
+SLOW = LATE | {"connect_start_ms": 5.0, "connect_end_ms": 9_050.0, "request_ms": 9_055.0, "response_ms": 9_090.0,
+               "value_ms": 9_400.0}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -51,6 +54,7 @@ LATE = {"connect_start_ms": 6_000.0, "connect_end_ms": 6_030.0, "request_ms": 6_
     [
         ({}, [], {}, ""), ({}, [EndedConnection(1, moved=True)], {}, "moved"), ({}, [], LATE, "unverified-time"),
         ({"arm": ARM._replace(doubt="turn")}, [], {}, "turn"), ({"number": "-"}, [], {}, "unknown-reuse"),
+        ({}, [], SLOW, "unverified-time"), ({"start_ns": T0 - 9 * S}, [], SLOW, ""),
     ],
 )  # fmt: skip
 def test_what_does_not_teach_is_named(

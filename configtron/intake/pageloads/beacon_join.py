@@ -43,7 +43,7 @@ APART_NS = 200_000_000
 AHEAD_ROUND_TRIPS, AHEAD_NS = 3, 50_000_000
 # What a load may take beyond what the server's clock saw between request and beacon: the ways' jitter.
 JITTER_MS = 250.0
-# Time before the connection began (redirects, names, prompts), which no record confirms.
+# Time before the server saw the connection (redirects, names, prompts, SYNs that were lost): no record confirms it.
 UNVERIFIED_MS = 5_000.0
 # Begins the reason of a used token that has a row; the identity of the load follows.
 ROW_OF = "row of "
@@ -339,8 +339,9 @@ class BeaconJoin:
             return "unknown-reuse"
         if not request.first:
             return "reused-connection"
-        before_ms = load.request_ms if load.connect_start_ms is None else load.connect_start_ms
-        if before_ms is not None and before_ms > UNVERIFIED_MS:
+        # the server saw the connection's own time before the request, whatever the browser says that it took
+        seen_ms = 0.0 if load.connect_start_ms is None else request.idle_ns / 1e6
+        if load.request_ms is not None and load.request_ms - seen_ms > UNVERIFIED_MS:
             return "unverified-time"
         return self.caps.doubt(drawn.prefix, drawn.unit, at_ns)
 
