@@ -25,12 +25,12 @@ def settled(agent: BeaconJoin, *ended: EndedConnection, **fields: Any) -> list[O
 
 
 def test_a_load_becomes_a_row() -> None:
-    agent = joined()
+    agent = joined(agent=BeaconJoin("web1", "b", site_of=str.upper))
     assert agent.beacon(load(protocol="h2"), SOON, "phone") == ""
     assert agent.advance(T0 + 2 * S, 0) == [], "the page's second beacon may come"
     (row,) = rows_of(agent)
     assert row == OutcomeRow(
-        "web1", "b", 1, T0 + 414 * MS, "www.example.org", "198.51.100.0/24", "u1", 400.0, 3, 9, 5, "slow", 1, "wide",
+        "web1", "b", 1, T0 + 414 * MS, "WWW.EXAMPLE.ORG", "198.51.100.0/24", "u1", 400.0, 3, 9, 5, "slow", 1, "wide",
         0.25, False, "", True, "", "phone", "h2", 30.0,
     )  # fmt: skip
     assert rows_of(agent) == [] and agent.counts == Counter(accepted=1)

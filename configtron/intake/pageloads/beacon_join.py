@@ -80,6 +80,7 @@ class BeaconJoin:
 
     token   whether a token is of the server's form, or signed by it
     apart_ns, most_early  two pages of a connection begin further apart; so many beacons wait for their requests
+    site_of host -> the site that it counts as
     counts  beacons by reason; "accepted" those that became rows, "again" that another
             beacon of the same load was counted
     """
@@ -94,12 +95,13 @@ class BeaconJoin:
         apart_ns: int = APART_NS,
         most_early: int = MOST_EARLY,
         settle_ns: int = SETTLE_NS,
+        site_of: Callable[[str], str] = str,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._apart_ns, self._most_early = apart_ns, most_early
         self.agent, self.boot, self.sequence = agent, boot, sequence
         self.caps = caps or InfluenceCaps()
-        self._token, self._wall_ns, self.settle_ns = token, 0, settle_ns
+        self._token, self._wall_ns, self.settle_ns, self._site_of = token, 0, settle_ns, site_of
         self._pages: OrderedDict[str, _Page] = OrderedDict()
         self._early: OrderedDict[str, PageLoad] = OrderedDict()
         self._gone = RecentNames(MOST_GONE)
@@ -324,8 +326,8 @@ class BeaconJoin:
         """Return a row with the next sequence number."""
         self.sequence += 1
         return OutcomeRow(
-            self.agent, self.boot, self.sequence, at_ns + self._wall_ns, site, drawn.prefix, drawn.unit, value_ms,
-            drawn.term, drawn.map_version, drawn.epoch, drawn.class_name, drawn.arm, drawn.profile,
+            self.agent, self.boot, self.sequence, at_ns + self._wall_ns, self._site_of(site), drawn.prefix, drawn.unit,
+            value_ms, drawn.term, drawn.map_version, drawn.epoch, drawn.class_name, drawn.arm, drawn.profile,
             drawn.propensity, drawn.held, failure, not why_not, why_not, device, protocol, rtt_ms, bandwidth_kbps, loss,
             {"weight": weight} if weight != 1.0 else {},
         )  # fmt: skip
