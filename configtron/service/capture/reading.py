@@ -58,6 +58,7 @@ REMEDIES = {
     "quic": "QUIC (UDP port 443) is encrypted, and no TCP; it is not read", "esp": f"IPsec {_SEALED}",
     "wireguard": f"WireGuard (UDP port 51820) {_SEALED}", "openvpn": f"OpenVPN (UDP port 1194) {_SEALED}",
     "macsec": "MACsec is not read, encrypted or not; capture behind it",
+    "second-network": "two networks (VXLAN, Geneve) use the same addresses and ports; capture one of them",
     "fragment": "IP fragments are not put together; capture where packets are whole",
     "cut-header": "packets are cut within their headers; capture more of each (without tcpdump's -s)",
     **{f"link-type-{link}": f"{name} is not read; capture Ethernet or IP" for link, name in _LINKS.items()},
