@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from configtron.cli.outermost import run
-from configtron.fingerprint.capture import native
 from configtron.fingerprint.capture.dissect import Dissector
 from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import CaptureSource
@@ -88,28 +87,21 @@ def _tsharks(path: Path) -> list[tuple[int, ...]]:
 PROVEN = (flight(2 * RTT_S, 0, 10, echo_s=RTT_S + 0.001), acked(2, 2 * RTT_S + 0.002), flight(3 * RTT_S + 0.002, 10, 4))
 
 
-@pytest.mark.parametrize("natively", [True, False])
 @pytest.mark.parametrize(("head", "port", "nets", "refused"), [
     (b"\x08\0\0\0", 4789, (7, 7, 9, 9), 9), (b"\0\0\x65\x58", 6081, (7, 7, 9, 9), 9),
     # the directions of a connection may have numbers of their own (OVN)
     (b"\x08\0\0\0", 8472, (7, 8, 7, 8), 0), (b"\x08\0\0\0", 4789, (7, 8, 7, 9), 5),
 ])  # fmt: skip
 def test_a_second_network_is_no_part_of_a_connection(
-    head: bytes, port: int, nets: tuple[int, ...], refused: int, natively: bool, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    """Two tenants whose connections have the same addresses and ports."""
-    if not natively:
-        monkeypatch.setattr(native, "library", lambda: None)
-    frames = []
-    for n, one in enumerate((talk(*PROVEN), talk(flight(2 * RTT_S, 0, 4, echo_s=RTT_S), acked(4, 2 * RTT_S + 0.5)))):
-        for at, frame in one.frames:
-            net = nets[2 * n + (frame[20:22] == b"\0P")]
-            frames.append((at + n, udp(head + bytes((0, 0, net, 0)) + whole_frame(frame), port)))
+    head: bytes, port: int, nets: tuple[int, ...], refused: int, tmp_path: Path
+) -> None:
+    """Two tenants whose connections have the same addresses and ports; `test_native.py` compares both readers."""
+    talks = talk(*PROVEN), talk(flight(2 * RTT_S, 0, 4, echo_s=RTT_S), acked(4, 2 * RTT_S + 0.5))
+    both = [(at + n, frame, nets[2 * n + (frame[20:22] == b"\0P")]) for n in (0, 1) for at, frame in talks[n].frames]
+    frames = [(at, udp(head + bytes((0, 0, net, 0)) + whole_frame(frame), port)) for at, frame, net in both]
     reading = CaptureReading([str(written(frames, tmp_path))])
     (one,) = reading.connections()
     assert reading.counts["second-network"] == refused
-    assert one.numbers["packets"] == len(frames) - refused - (one.numbers["copies"] or 0)
     assert refused < 9 or [o.value for o in one.observations if o.knob == "icw"] == [10]
 
 
