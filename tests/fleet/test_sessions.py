@@ -35,6 +35,7 @@ from configtron.fleet.messages import (
 from configtron.model.errors import BadInput
 from configtron.model.fleet import Band, FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
+from tests.support.fleet_fuzzer import fuzz_frames
 
 KEY = SigningKey(b"k" * 32)
 PROFILES = {"fast": Profile("fast", (("initcwnd", 30),)), "none": Profile("none")}
@@ -208,6 +209,11 @@ def test_a_later_manager_without_its_proof_stops_none_and_forges_no_line(proof: 
     assert other.lines["web1"].refused == 3
     (welcome,) = sent_to(other, agent().tick(0.0)[-1])
     assert from_manager(welcome) == Welcome("m1", 1, 1, proof_of("m1", 1, 0, KEY))
+
+
+def test_hostile_frames_stop_store_and_log_nothing_that_they_should_not() -> None:
+    found = fuzz_frames(10_000, 1)
+    assert found.rows > 2 and 2000 < found.refused < 9500 and found.lines < 60 and found.grown_kib < 20_000
 
 
 def test_an_agent_that_is_refused_for_ever_has_some_lines_a_minute_and_a_count() -> None:
