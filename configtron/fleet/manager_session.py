@@ -155,17 +155,28 @@ class AgentLines:
     unlogged: int = 0
     refused: int = 0
 
+    def remark(self, text: str) -> list[ManagerEffect]:
+        """Return a line, once for each reason."""
+        if text in self.reasons:
+            return []
+        if len(self.reasons) >= MOST_REMARKS:
+            self.reasons.clear()
+        self.reasons.add(text)
+        return [ManagerRemark(text)]
+
     def limited(self, name: str, effects: list[ManagerEffect], now: float) -> list[ManagerEffect]:
-        """Return the effects of one frame without the lines beyond `MOST_LINES`."""
+        """Return the effects of one frame without the lines beyond `MOST_LINES`; no part of a line poses as another
+        line, or writes to a terminal."""
         found = self.counted(name, now)
         for effect in effects:
-            if isinstance(effect, ManagerRemark):
+            if not isinstance(effect, ManagerRemark):
+                found.append(effect)
+            elif self.lines < MOST_LINES:
                 self.lines += 1
-                if self.lines > MOST_LINES:
-                    self.unlogged += 1
-                    continue
-                effect = effect._replace(text=_visible(effect.text))
-            found.append(effect)
+                text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in effect.text)
+                found.append(effect._replace(text=text))
+            else:
+                self.unlogged += 1
         return found
 
     def counted(self, name: str, now: float) -> list[ManagerEffect]:
@@ -198,8 +209,7 @@ class ManagerSession:
         self._chunks: list[bytes] = []
         self._key, self._proof = key.verify_key, proof_of(manager, term, begun_ns, key)
         self.lines: dict[str, AgentLines] = {}
-        self._unheard_keys: set[str] = set()
-        self.unheard = 0
+        self._strangers, self.unheard = AgentLines(), 0
 
     def allow(self, allowed: Mapping[str, str]) -> None:
         """Replace the allow-list; it holds from the next frame on."""
@@ -223,15 +233,12 @@ class ManagerSession:
         name = self.allowed.get(key)
         if name is None:
             self.unheard += 1
-            return _remark(
-                self._unheard_keys, f"a frame by the key {key[:12]}... is dropped: revoked, or never enrolled"
-            )
+            return self._strangers.remark(f"a frame by the key {key[:12]}... is dropped: revoked, or never enrolled")
         lines = self.lines.setdefault(name, AgentLines())
         return lines.limited(name, self._heard(connection, name, lines, data, now, now_ns), now)
 
-    def _heard(
-        self, connection: bytes, name: str, lines: AgentLines, data: bytes, now: float, now_ns: int
-    ) -> list[ManagerEffect]:
+    def _heard(self, connection: bytes, name: str, lines: AgentLines, data: bytes, now: float, now_ns: int) -> list[
+        ManagerEffect]:  # fmt: skip
         try:
             message = from_agent(data)
             agent = self.agents.setdefault(name, AgentState())
@@ -241,7 +248,7 @@ class ManagerSession:
         except MessageError as error:
             rebuff = SendTo(connection, frame(Rebuff(self.manager, self.term, str(error)[:1000])))
             lines.refused += 1
-            return [*self._remark(name, f"agent {name}: a frame is refused: {error}"), rebuff]
+            return [*lines.remark(f"agent {name}: a frame is refused: {error}"), rebuff]
 
     def _taken(self, connection: bytes, name: str, agent: AgentState, message: FromAgent, now_ns: int) -> list[
         ManagerEffect]:  # fmt: skip
@@ -314,7 +321,7 @@ class ManagerSession:
                 text = (
                     f"agent {name}: two hosts use its key at once; revoke it, and enroll each under a name of its own"
                 )
-                found += self._remark(name, text)
+                found += self.lines[name].remark(text)
             if agent.frozen and not message.frozen:
                 agent.rejected, agent.reason = None, ""
             agent.waiting, agent.dropped, agent.frozen = message.waiting, message.dropped, message.frozen
@@ -349,7 +356,7 @@ class ManagerSession:
         if message.error:
             agent.rejected, agent.reason = place, message.error
             text = f"agent {name} rejects map {place[0]}.{place[1]}: {message.error}"
-            return [*self._remark(name, text), AgentReport(name)]
+            return [*self.lines[name].remark(text), AgentReport(name)]
         is_news = (message.refused, message.omitted) != (agent.refused, agent.omitted)
         agent.held, agent.refused, agent.omitted = place, message.refused, message.omitted
         found: list[ManagerEffect] = [AgentReport(name)]
@@ -363,25 +370,7 @@ class ManagerSession:
         else:
             text = (f"agent {name} leaves {count} entries of map {place[0]}.{place[1]} out, as of any"
                     f" map until its operator allows them, e.g. {entry}: {reason}")  # fmt: skip
-        return [*found, *self._remark(name, text)]
+        return [*found, *self.lines[name].remark(text)]
 
     def _to(self, connection: bytes, message: FromManager) -> SendTo:
         return SendTo(connection, frame(message))
-
-    def _remark(self, name: str, text: str) -> list[ManagerEffect]:
-        return _remark(self.lines[name].reasons, text)
-
-
-def _remark(reasons: set[str], text: str) -> list[ManagerEffect]:
-    """Return a line, once for each reason."""
-    if text in reasons:
-        return []
-    if len(reasons) >= MOST_REMARKS:
-        reasons.clear()
-    reasons.add(text)
-    return [ManagerRemark(text)]
-
-
-def _visible(text: str) -> str:
-    """Return a line of which no part poses as another line, or writes to a terminal."""
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

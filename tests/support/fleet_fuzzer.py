@@ -45,7 +45,22 @@ from tests.support.running_fleet import MAP
 
 KEY, STRANGER = SigningKey(b"k" * 32), SigningKey(b"o" * 32)
 NUMBERS = (0, 1, -1, 2**31, 2**62, 2**63, 2**64 - 1, 0.5, -0.0, 1e308, float("nan"), float("inf"), float("-inf"))
-WORDS = (*NUMBERS, None, True, "", "b2", "x\nERROR fake", "\x1b[2J", "\0", "e" * 300, b"", b"x" * 300, [], [[]] * 9, {})
+WORDS: tuple[Any, ...] = (
+    *NUMBERS,
+    None,
+    True,
+    "",
+    "b2",
+    "x\nERROR fake",
+    "\x1b[2J",
+    "\0",
+    "e" * 300,
+    b"",
+    b"x" * 300,
+    [],
+    [[]] * 9,
+    {},
+)
 # Frames a second, as the clock of the fuzzer has it.
 RATE = 40
 
@@ -69,7 +84,7 @@ def seeds() -> list[bytes]:
     hellos = [AgentHello("b", "0", seen_term=9, seen="evil", reaches=spans, bounds=spans, proof=one) for one in proofs]
     plain = 4 * [AgentHello("b", "0", driver="route", reaches=spans, bounds=spans, clock_ns=BEGUN_NS)]
     others = (*plain, Beat(1, 1, 3, 4, BEGUN_NS, "x"), Want(1, 1), MapResult(1, 1, b"d", 3, (("a", "b"),), 1, "", 0.5))
-    return [*map(frame, (*hellos, *others)), *4 * [batch_frame("b", 1, encode_rows(rows))]]
+    return [*(frame(one) for one in (*hellos, *others)), *4 * [batch_frame("b", 1, encode_rows(rows))]]
 
 
 def hostile(chance: random.Random) -> Iterator[bytes]:
