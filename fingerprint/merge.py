@@ -69,7 +69,7 @@ def merge_all(
     """
     known = by_knob(trials)
     found = {knob: settled_by(readings) for knob, readings in known.items()}
-    verdicts, sure = ({knob: pair[n] for knob, pair in found.items()} for n in (0, 1))
+    verdicts, sure = ({k: one for k, (one, _) in found.items()}, {k: kept for k, (_, kept) in found.items()})
     for across in filter(None, (rule.across for rule in rules)):
         verdict = across(sure)
         if verdict is not None:

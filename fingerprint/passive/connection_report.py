@@ -164,8 +164,8 @@ class ConnectionReports:
         templates: dict[int, tuple[list[Observation], Hellos]] = {}
         for row, (kind, connection) in enumerate(zip(self.kinds.tolist(), self._batch.over.tolist(), strict=True)):
             if kind not in templates:
-                found, hellos = self.template(row)
-                bare = (replaced(one, "", ()) for one in found)
+                read, hellos = self.template(row)
+                bare = (replaced(one, "", ()) for one in read)
                 templates[kind] = [same.setdefault(one, one) for one in bare], hellos
             found, hellos = templates[kind]
             yield self._reading.name(connection), [self._reading.sized(connection, one, same) for one in found], hellos
