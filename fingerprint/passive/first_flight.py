@@ -65,7 +65,7 @@ PROBE_NS = 10_000_000
 SOON_NS = 2_000_000
 # Once a server has sent JUDGED times the bytes of its first flight, its window is at least GROWN times that flight.
 JUDGED, GROWN = 4, 1.25
-# Data rows of a connection that nearly always hold its first flight.
+# Data rows of a connection that nearly always hold its first flight; more than a later flight has (`ROWS_MOST`).
 HEAD = 256
 # The MSS of a SYN without the option (RFC 9293 3.7.1).
 DEFAULT_MSS = 536
@@ -172,7 +172,8 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts, head: i
     # The first segment outside ends the flight.
     stop = np.minimum.reduceat(np.append(np.where(flying, len(of), np.arange(len(of))), len(of)), begin)[:count]
     stop = np.where(after > begin, np.minimum(stop, after), begin)
-    if (longer & ((stop >= after - 2) | found.stepped | ~np.append(behind, False)[after - 1])).any():
+    near_end = (stop >= after - 2) | ~np.append(behind, False)[after - 1]
+    if longer.any() and (longer & (near_end | found.stepped)).any():
         return first_flights(found, sent, known, len(whole[0]))
     # A lone last segment may be a tail loss probe, if the server measured a shorter round trip than we did.
     # If the capture stands behind a slow link, only the sender's timestamps show the pause.
