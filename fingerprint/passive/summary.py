@@ -247,6 +247,7 @@ def _known(found: Connections, columns: dict[str, Column], whole: Column, openin
         cap=np.maximum(offers[0] - less, 1),
         floor=offers[0] <= DEFAULT_MSS,
         room=np.maximum(room, 0),
+        sack=columns["sack"] == 1,
         synacks=columns["synacks"],
     )
 

@@ -426,15 +426,18 @@ impl Sharing<'_, '_> {
             return repair(last);
         }
         let (idle, asked) = (flight <= 0, !state.spoke.map_or(false, |(main, _)| main));
-        let Some(next) = next else {
-            let waits = state.spoke.map_or(false, |(main, _)| main != server) && !state.closed;
-            return match (idle, waits, whole.done) {
-                (true, true, _) if room > 0 => SERVER,
-                (true, true, _) => WINDOW,
-                (true, false, _) => END,
-                (false, _, true) => TRIP,
-                (false, _, false) => UNKNOWN,
-            };
+        let next = match next {
+            Some(next) => next,
+            None => {
+                let waits = state.spoke.map_or(false, |(main, _)| main != server) && !state.closed;
+                return match (idle, waits, whole.done) {
+                    (true, true, _) if room > 0 => SERVER,
+                    (true, true, _) => WINDOW,
+                    (true, false, _) => END,
+                    (false, _, true) => TRIP,
+                    (false, _, false) => UNKNOWN,
+                };
+            }
         };
         let length = i64::from(rows.length[next.row]);
         if let Some(cause) = usize::try_from(rows.cause[next.row]).ok().filter(|_| room > 0 || length > 1) {
