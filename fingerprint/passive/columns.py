@@ -86,8 +86,8 @@ class Rows(NamedTuple):
     check: Column
     net: Column
 
-    def take(self, index: Column) -> Rows:
-        """Return these rows, by number or mask."""
+    def take(self, index: Column | slice) -> Rows:
+        """Return these rows, by number, mask or slice."""
         return Rows(*(column[index] for column in self))
 
     @property

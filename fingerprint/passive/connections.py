@@ -307,8 +307,10 @@ def latest(mask: Column, of: Column, begin: Column, rows: Column) -> Column:
 
 def leader(of: Column, index: Column, count: int) -> Column:
     """Return each connection's first of these rows; -1 if there is none."""
-    found = np.full(count, -1, np.int64)
-    found[of[index[::-1]]] = index[::-1]
+    found, its = np.full(count, -1, np.int64), of[index]
+    # of rows that stand together, the first; of several such, the earliest
+    first = np.append(np.flatnonzero(its[1:] != its[:-1])[::-1] + 1, 0)[: len(its)]
+    found[its[first]] = index[first]
     return found
 
 

@@ -68,6 +68,8 @@ PROBE_NS = 10_000_000
 SOON_NS = 2_000_000
 # Once a server has sent JUDGED times the bytes of its first flight, its window is at least GROWN times that flight.
 JUDGED, GROWN = 4, 1.25
+# Data rows of a connection that nearly always hold its first flight; more than a later flight has (`ROWS_MOST`).
+HEAD = 256
 # The MSS of a SYN without the option (RFC 9293 3.7.1).
 DEFAULT_MSS = 536
 # Bytes of options in every segment once timestamps are agreed (RFC 7323 appendix A, with padding).
@@ -135,14 +137,22 @@ class HandshakeFacts(NamedTuple):
     synacks: Column
 
 
-def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flights:
-    """Read every connection's first flight. `sent`: by the server."""
+def first_flights(found: Connections, sent: Sent, known: HandshakeFacts, head: int = HEAD) -> Flights:
+    """Read every connection's first flight. `sent`: by the server; `head`: data rows of each to look at first."""
     rows, count = found.rows, found.total
     data = np.flatnonzero(rows.length[sent.row] > 0)
     row, of = sent.row[data], sent.of[data]
     # A FIN takes a sequence number, but it is no byte of the flight.
     start, old = sent.start[data], sent.old[data]
     end = sent.end[data] - ((rows.flags[row] & FIN) != 0)
+    length = rows.length[row].astype(np.int64)
+    largest, honoured = highest(of, length, count, 0), np.bincount(of[length == known.cap[of]], minlength=count) > 0
+    whole, (begin, after) = (row, of, start, end), edges(of, count)
+    every, ended = old, (begin, after)
+    if (longer := after - begin > head).any():
+        near = np.flatnonzero(np.arange(len(of)) < (begin + head)[of])
+        row, of, start, end, old, length = (column[near] for column in (*whole, old, length))
+        begin, after = edges(of, count)
     acked = _first_acks(found, row, of)
     heard = acked >= 0
     place = np.maximum(acked, 0)
@@ -150,7 +160,6 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     ticked, stamp = _stamp_before(found, place) if rows.size else (heard, heard)
     stamped = heard & ((rows.bits[place] & STAMPED) != 0) & ticked if rows.size else heard
     by_time = rows.at[row] < ack_at[of] + (EARLY * known.rtt_server[of]).astype(np.int64)
-    begin, after = edges(of, count)
     # A segment whose echo is between the two stamps answers an ACK that the capture missed. The segment with the first
     # byte of the stream answers none: its echo may raise the limit.
     limit = stamp[of]
@@ -170,6 +179,9 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     # The first segment outside ends the flight.
     stop = np.minimum.reduceat(np.append(np.where(flying, len(of), np.arange(len(of))), len(of)), begin)[:count]
     stop = np.where(after > begin, np.minimum(stop, after), begin)
+    near_end = (stop >= after - 2) | ~np.append(behind, False)[after - 1]
+    if longer.any() and (longer & (near_end | found.stepped)).any():
+        return first_flights(found, sent, known, len(whole[0]))
     # A lone last segment may be a tail loss probe, if the server measured a shorter round trip than we did.
     # If the capture stands behind a slow link, only the sender's timestamps show the pause.
     final = np.maximum(stop - 1, 0)
@@ -185,8 +197,7 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     inside = np.arange(len(of)) < stop[of]
     fresh = inside & ~old
     top = highest(of, np.where(inside, end, 0), count, 0)
-    length = rows.length[row].astype(np.int64)
-    size = _sizes(known, length, of, fresh)
+    size = _sizes(known, length, of, fresh, largest, honoured)
     missing = np.maximum(top - 1, 0) - np.bincount(of[fresh], length[fresh], count).astype(np.int64)
     last = np.maximum(stop - 1, 0)
     marks = _Marks(row, of, start, end, begin, after, stop, top, size, ack_at, old & inside, missing > 0)
@@ -204,9 +215,10 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
         most = np.maximum(highest(of, np.where(inside, pause, 0), count, 0), np.where(lone, pause[beyond], 0))
         stopped |= pause[following] < np.where(stamped, most, PAUSE_TIMES * most)
         proof[stopped & (proof == PROOFS.index(PROVEN))] = PROOFS.index("server-paced")
+    marks = marks._replace(row=whole[0], start=whole[2], end=whole[3], after=ended[1], stop=stop - begin + ended[0])
     for connection in np.flatnonzero(proof == PROOFS.index(PROVEN)).tolist():
         trips, room = (int(known.rtt[connection]), int(known.rtt_server[connection])), int(known.room[connection])
-        if _grows_otherwise(found, marks, old, trips, room or 1 << 40, connection, stamped=bool(stamped[connection])):
+        if _grows_otherwise(found, marks, every, trips, room or 1 << 40, connection, stamped=bool(stamped[connection])):
             proof[connection] = PROOFS.index("no-growth")
     # Only an ACK that released data confirms a round trip.
     before_ack = highest(of, np.where(inside & (rows.at[row] <= ack_at[of]), end, 0), count, 0)
@@ -233,19 +245,20 @@ class _Sizes(NamedTuple):
     merged: Column
 
 
-def _sizes(known: HandshakeFacts, length: Column, of: Column, fresh: Column) -> _Sizes:
+def _sizes(
+    known: HandshakeFacts, length: Column, of: Column, fresh: Column, largest: Column, honoured: Column
+) -> _Sizes:
     """Return the segment sizes of each connection.
 
     length, of   payload bytes and connection of each row with server data
     fresh        which of these rows belong to the first flight
+    largest      of each connection: payload bytes of its largest row; honoured: whether any row has just `cap`
 
     No segment is larger than the client's MSS allows (`cap`). One exception: some servers send 536 bytes even if the
     client offers less. Offloading merged every other larger frame. A server that offers a smaller MSS than the client
     usually sends segments of its own size; the flight then consists of multiples of it.
     """
     count = len(known.cap)
-    largest = highest(of, length, count, 0)
-    honoured = np.bincount(of[length == known.cap[of]], minlength=count) > 0
     merged = (largest > known.cap) & (~known.floor | honoured)
     raised = (largest > known.cap) & ~merged
     # A short segment, such as a response head that the server wrote separately, takes one segment of the window. If
@@ -368,10 +381,10 @@ def _proofs(found: Connections, known: HandshakeFacts, marks: _Marks) -> Column:
         proof[(known.room > 0) & (marks.top - 1 + marks.size.counted > known.room)] = PROOFS.index("window-limited")
     proof[(marks.stop == marks.begin) | (marks.top <= 1) | _lone_later_rows(marks)] = PROOFS.index("beginning-lost")
     proof[marks.after == marks.begin] = PROOFS.index("no-data")
-    ways = [np.bincount(found.of[found.server == side], minlength=count) for side in (True, False)]
+    served = np.add.reduceat(found.server, found.begin, dtype=np.int64) if count else found.begin
     proof[known.cut] = PROOFS.index("options-cut")
     proof[~known.whole] = PROOFS.index("no-handshake")
-    proof[np.minimum(*ways) == 0] = PROOFS.index("one-sided")
+    proof[(served == 0) | (served == found.end - found.begin)] = PROOFS.index("one-sided")
     return proof
 
 

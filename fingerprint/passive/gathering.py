@@ -158,7 +158,10 @@ class Gathering:
     def _over(self, *, last: bool, now_ns: int = 0) -> Iterator[Batch]:
         rows, later = joined(self._parts), no_rows()
         if not last and (waits := rows.at > self._until).any():
-            rows, later = rows.take(~waits), rows.take(waits)
+            # Where all that waits stands at the end, nothing is copied.
+            since = int(np.argmax(waits))
+            parts = (slice(since), slice(since, None)) if waits[since:].all() else (~waits, waits)
+            rows, later = (rows.take(part) for part in parts)
         self._parts, rows = [later] if later.size else [], self._of_one_network(rows)
         if not rows.size:
             return

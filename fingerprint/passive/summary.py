@@ -261,6 +261,8 @@ def _trips(found: Connections, columns: dict[str, Column], opening: list[Column]
     syn, answer = (np.maximum(row, 0) for row in opening)
     last = highest(of[answers], rows.at[answers], count, 0)
     doubled = (columns["syns"] == 1) & (columns["synacks"] > 1) & (last - rows.at[answer] < DUPLICATE_NS)
+    if not doubled.any():
+        return columns["rtt"], columns["rtt_server"]
     acks = np.flatnonzero((flags == ACK) & ~found.server & (found.ack >= 1))
     third = leader(of, acks, count)
     there, back = rows.at[answer] - rows.at[syn], rows.at[np.maximum(third, 0)] - rows.at[answer]

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from configtron.fingerprint.capture.reading import read
 from configtron.fingerprint.capture.source import CaptureSource, opened
 from configtron.fingerprint.passive.columns import ABSENT, COUNTED, TYPES, Frames, Pairs, Rows, joined
 from configtron.fingerprint.passive.connections import PASSES, connect
+from configtron.fingerprint.passive.first_flight import first_flights
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
 from configtron.fingerprint.passive.limits import PAST
@@ -235,7 +237,7 @@ def test_passes_over_rows_find_the_same(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_connections_are_summarised_the_same(seed: int) -> None:
+def test_connections_are_summarised_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Talks of a few segments' numbers, sizes and windows: repeats, holes, probes, closed windows and gaps abound."""
     chance, count = np.random.default_rng(seed), 2000
     columns = {name: np.zeros(count, kind) for name, kind in TYPES.items()}
@@ -260,7 +262,12 @@ def test_connections_are_summarised_the_same(seed: int) -> None:
     assert passes is not None and passes.shares is not None and passes.repeats is not None
     found = connect(Rows(**columns), ports, passes=passes)
     past = {frame: dict(zip(PAST, chance.integers(-1, 4000, 2).tolist(), strict=True)) for frame in range(0, count, 2)}
-    one, other = (summarise(found, {0: [1280]}, past, passes=some).columns for some in (passes, PASSES))
+    whole = summarise(found, {0: [1280]}, past, passes=passes)
+    monkeypatch.setattr("configtron.fingerprint.passive.summary.first_flights", partial(first_flights, head=9))
+    parted = summarise(found, {0: [1280]}, past)
+    flights = ([column[one.flights.size > 0].tolist() for column in one.flights] for one in (whole, parted))
+    assert next(flights) == next(flights) and whole.flights.proof.tolist() == parted.flights.proof.tolist()
+    one, other = whole.columns, parted.columns
     assert [name for name in other if one[name].tolist() != other[name].tolist()] == []
     shown = [name for name, column in one.items() if name.endswith("_times") and column.any()]
     assert len(shown) >= 8 and sum(one[f"server_{kind}"].any() for kind in KINDS) >= 5
