@@ -39,6 +39,7 @@ DB = Path("absent.db")
         (lambda: ReportOptions(DB, 0), "rows: 0 is no whole number from 1"),
         (lambda: lease.LeaseOptions(DB, holdback=1.5), "holdback: 1.5 is no number from 0 to 1"),
         (lambda: ServeOptions(lease.LeaseOptions(DB), DB.parent, port=99_999), "port: 99999"),
+        (lambda: ServeOptions(lease.LeaseOptions(DB), DB.parent, sites="a b"), "--sites 'a b'"),
         (lambda: lease.LeaseOptions(DB, canary=nan), "canary: nan"),
         (lambda: campaign.ProbeOptions(words=("127.0.0.1",), profile="zz"), "profile: 'zz' is none of quick"),
         (lambda: campaign.ProbeOptions(tests=("tls",)), "tests: --profile standard has no connection for tls; take"),
