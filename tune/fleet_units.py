@@ -139,6 +139,8 @@ RestartPreventExitStatus=2 5 6
 StateDirectory=configtron-manager
 StateDirectoryMode=0700
 CapabilityBoundingSet=
+# Each connection that says nothing holds one for some seconds.
+LimitNOFILE=65536
 AmbientCapabilities=
 PrivateDevices=yes
 PrivateUsers=yes

@@ -29,6 +29,7 @@ from configtron.fleet.messages import (
     PROTOCOL,
     AgentHello,
     Beat,
+    FromAgent,
     MapResult,
     SpanForm,
     Want,
@@ -83,8 +84,14 @@ def seeds() -> list[bytes]:
     proofs = ("", "5 ab", proof_of("evil", 9, 5, STRANGER), proof_of("evil", 2, 5, KEY))
     hellos = [AgentHello("b", "0", seen_term=9, seen="evil", reaches=spans, bounds=spans, proof=one) for one in proofs]
     plain = 4 * [AgentHello("b", "0", driver="route", reaches=spans, bounds=spans, clock_ns=BEGUN_NS)]
-    others = (*plain, Beat(1, 1, 3, 4, BEGUN_NS, "x"), Want(1, 1), MapResult(1, 1, b"d", 3, (("a", "b"),), 1, "", 0.5))
-    return [*(frame(one) for one in (*hellos, *others)), *4 * [batch_frame("b", 1, encode_rows(rows))]]
+    others: list[FromAgent] = [
+        *hellos,
+        *plain,
+        Beat(1, 1, 3, 4, BEGUN_NS, "x"),
+        Want(1, 1),
+        MapResult(1, 1, b"d", 3, (("a", "b"),), 1, "", 0.5),
+    ]
+    return [*map(frame, others), *4 * [batch_frame("b", 1, encode_rows(rows))]]
 
 
 def hostile(chance: random.Random) -> Iterator[bytes]:

@@ -108,6 +108,8 @@ def test_paths_of_any_name_are_one_word_and_another_database_may_be_written() ->
 def test_a_manager_does_not_come_back_when_another_is_obeyed_and_the_timer_has_its_service() -> None:
     fleet = fleet_units(["/usr/bin/configtron"])
     assert "RestartPreventExitStatus=2 5 6\n" in fleet[MANAGER] and "CapabilityBoundingSet=\n" in fleet[MANAGER]
+    # With 1024, connections that say nothing hold up an agent that starts.
+    assert "\nLimitNOFILE=65536\n" in fleet[MANAGER]
     # Five failed starts in ten seconds are systemd's limit unless the unit has its own.
     assert all("Type=notify\n" in text for text in fleet.values())
     assert all("StartLimitIntervalSec=0\n" in text.partition("[Service]")[0] for text in fleet.values())
