@@ -10,8 +10,8 @@ Method     Four checks of the target rules, before the first write; the guard re
            fairness  the table below: profiles that take other people's cubic flows their share; a measured loss of
                      neighbours alone decides, where there is one
 
-           What a learner chooses is checked besides: no first window above `MOST_LEARNED_WINDOW`, unless the operator
-           named it in a bound (`unasked`).
+           What a learner chooses is checked besides: no first window below Default's or above `MOST_LEARNED_WINDOW`,
+           unless the operator named it in a bound (`unasked`).
 
 Stop when  All refusals are known.
 Reads as   One line a refusal; without a line the rules pass.
@@ -49,6 +49,8 @@ MOST_INITIAL_OF_RESUMED = 10
 # Segments of a first round trip, paced or not, that a learner may try of its own accord: 100 is for a person who knows
 # the path, and a learner tries it on every path. Table 1 of the paper ends at 30; 32 are 46 kB.
 MOST_LEARNED_WINDOW = 32
+# The kernel's own (TCP_INIT_CWND, RFC 6928): a smaller one costs each client round trips while it is tried.
+LEAST_LEARNED_WINDOW = 10
 # s; RFC 6298 section 2.4 asks for 1, Linux takes 0.2. A timer below the delayed ACK of 40 ms repeats segments that were
 # not lost, and fills the queue that other flows share.
 LEAST_RTO_S = 0.04
@@ -198,16 +200,18 @@ def why_not(
 def unasked(profile: Profile, limits: Limits) -> str:
     """Return why a learner may not choose a profile of its own accord, though a person may set it; "": it may.
 
-    Exempt are windows within the operator's own bound of initcwnd (`--bound initcwnd=1..64`), and profiles that
-    neighbours were measured to lose little by (`Limits.damage`).
+    Exempt are windows within the operator's own bound of initcwnd (`--bound initcwnd=1..64`), and wide ones that the
+    operator answers for or that neighbours were measured to lose little by (`Limits.damage`).
     """
-    window, bound = _number(dict(profile.settings), "initcwnd", 0), limits.bounds.get("initcwnd")
-    if window <= MOST_LEARNED_WINDOW or limits.allow_unfair or (bound is not None and bound.holds(window)):
+    least, most, bound = LEAST_LEARNED_WINDOW, MOST_LEARNED_WINDOW, limits.bounds.get("initcwnd")
+    window = _number(dict(profile.settings), "initcwnd", least)
+    if least <= window <= most or (bound is not None and bound.holds(window)):
         return ""
-    if limits.damage.get(profile.name, MOST_DAMAGE + 1) <= MOST_DAMAGE:
+    harmless = limits.allow_unfair or limits.damage.get(profile.name, MOST_DAMAGE + 1) <= MOST_DAMAGE
+    if window > most and harmless:
         return ""
-    return (f"profile {profile.name}: initcwnd={window:.0f} is more than a learner may try unasked,"
-            f" {MOST_LEARNED_WINDOW}; --bound initcwnd=1..{window:.0f} if you answer for it")  # fmt: skip
+    return (f"profile {profile.name}: initcwnd={window:.0f} is beyond what a learner may try unasked, {least}..{most};"
+            f" --bound initcwnd={min(window, least):.0f}..{max(window, most):.0f} if you answer for it")  # fmt: skip
 
 
 def check_reach(profile: Profile, reach: DriverReach) -> None:

@@ -31,7 +31,8 @@ TOP = 3
 
 
 def overview(found: Sequence[TargetResult], fields: Sequence[str] = ()) -> Sheet:
-    """One row per target and vantage; each cell a verdict with its grade. fields: the columns; () is the usual ones."""
+    """One row per target and vantage, and one for all of a vantage that refuse; each cell a verdict with its grade.
+    fields: the columns, then also of those that refuse; () is the usual ones."""
     knobs = fields or (CRAFTED if any("craft" in item.verdicts for item in found) else OVERVIEW)
     names = [f"{knob} [{UNITS[knob]}]" if knob in UNITS else knob for knob in knobs]
     table = Sheet("host", "vantage", *names, second=names[0], whole=bool(fields))
@@ -40,11 +41,16 @@ def overview(found: Sequence[TargetResult], fields: Sequence[str] = ()) -> Sheet
         table.caption += "; refused: that port is closed (http_version, h2: port 443 unless you name another)"
     if any(map(_is_short, found)):
         table.caption += f"; {SHORT_PAGE}"
+    closed: dict[str, list[str]] = {}
     for item in found:
-        if item.empty:
+        if item.reason == REFUSED and not fields:
+            closed.setdefault(item.vantage, []).append(item.site)
+        elif item.empty:
             table.add_row(item.site, item.vantage, f"- {item.reason}", *[""] * (len(knobs) - 1))
         else:
             table.add_row(item.site, item.vantage, *(cell(item.verdicts.get(knob)) for knob in knobs))
+    for vantage, hosts in closed.items():
+        table.add_row(_first_of(hosts), vantage, f"- {REFUSED}", *[""] * (len(knobs) - 1))
     return table
 
 

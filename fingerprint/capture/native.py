@@ -27,7 +27,7 @@ from configtron.fingerprint.passive.tunnel_headers import NAMES
 # Its ending keeps it from being taken for a Python module.
 LIBRARY = Path(__file__).with_name("libconfigtron_native.so.1")
 # `ABI` of native/src/lib.rs.
-ABI = 4
+ABI = 5
 # The fewest bytes of a pcap record, and of a pcapng packet block.
 RECORD, BLOCK = 16, 12
 # Why a walk stopped: `native/src/files.rs`.
@@ -90,7 +90,7 @@ def library() -> ctypes.CDLL | None:
         found.configtron_order.argtypes = pointer, size, pointer
         found.configtron_unwrapped.argtypes = pointer, pointer, pointer, size, pointer, size, pointer
         found.configtron_equal.argtypes = pointer, size, pointer
-        found.configtron_shares.argtypes = [pointer, size] * 3
+        found.configtron_shares.argtypes = pointer, size, pointer, size, pointer, size, pointer
         found.configtron_repeats.argtypes = [pointer, size] * 4
         found.configtron_repeats.restype = number
     except (OSError, AttributeError):
@@ -192,10 +192,14 @@ def passes() -> Passes | None:
         failed = called.configtron_unwrapped(first, *others[:2], len(numbers), others[2], len(initial), last)
         return PASSES.unwrapped(numbers, of, initial, resets) if failed else into
 
-    def shares(rows: Sequence[Column], facts: Sequence[Column], limits: int) -> tuple[Column, ...] | None:
+    def shares(
+        rows: Sequence[Column], facts: Sequence[Column], past: Sequence[Column], limits: int
+    ) -> tuple[Column, ...] | None:
         into = [np.full((len(facts[0]), limits), missing, np.int64) for missing in (0, 0, ABSENT, ABSENT)]
         tables = _as_types(rows, SHARE_ROWS), _as_types(facts, SHARE_FACTS), [column.reshape(-1) for column in into]
-        return None if _call(called.configtron_shares, *tables) else tuple(into)
+        state = np.stack(past, axis=1)
+        failed = _call(called.configtron_shares, *tables, last=_address(state))
+        return None if failed else (*into, *state.T)
 
     def repeats(rows: Sequence[Column], sent: Sequence[Column], facts: Sequence[Column]) -> tuple[Column, ...] | None:
         into = [np.empty(len(sent[0]), np.int64) for _ in range(2)]
@@ -211,11 +215,11 @@ def _as_types(columns: Sequence[Column], kinds: Sequence[DTypeLike]) -> list[Col
     return [np.ascontiguousarray(column, kind) for column, kind in zip(columns, kinds, strict=True)]
 
 
-def _call(function: Callable[..., int], *tables: Sequence[Column]) -> int:
-    """Call a function with pointers to the columns of each table, and their length."""
+def _call(function: Callable[..., int], *tables: Sequence[Column], last: int | None = None) -> int:
+    """Call a function with pointers to the columns of each table, and their length; and one `last` pointer."""
     pointers = [np.array([*map(_address, table)]) for table in tables]
     words = [(_address(one), len(table[0])) for one, table in zip(pointers, tables, strict=True)]
-    return function(*(word for pair in words for word in pair))
+    return function(*(word for pair in words for word in pair), *(() if last is None else (last,)))
 
 
 def _address(column: Column) -> int:

@@ -23,8 +23,8 @@ from configtron.model.errors import BadInput
 # Some thousand frames, which stay in a core's own cache between the steps. Both readers use it, so that both read a
 # connection of more packets than are kept at once in the same parts.
 BUFFER = 1 << 21
-# The names of "broken" in the table of counts.
-CUT, BROKEN = "cut-file", "malformed-record"
+# The names of "broken" in the table of counts, and of the bytes that were not read for it.
+CUT, BROKEN, LEFT = "cut-file", "malformed-record", "bytes-left"
 
 
 class Buffer:
@@ -61,10 +61,9 @@ class Buffer:
 
     def need(self, count: int) -> bool:
         """Have at least so many bytes unread, if the source has them."""
-        while self.end - self.at < count:
-            if not self.more():
-                return False
-        return True
+        while self.end - self.at < count and self.more():
+            pass
+        return self.end - self.at >= count
 
     def take(self, count: int) -> bytes:
         """Take the next bytes, as read."""
@@ -108,7 +107,7 @@ def _pcap(window: Buffer, header: pcap.Header, counts: Counter[str], file: int) 
             records, window.at, broken = pcap.walk(window.data, window.at, window.end, header.order)
             columns = pcap.fields(window.data, records, header, counts)
         if many := len(columns[0]):
-            yield Frames(_bytes(window), *columns, np.full(many, header.link, np.int64), number, file)
+            yield Frames(np.frombuffer(window.data, "B"), *columns, np.full(many, header.link, np.int64), number, file)
             number += many
         if broken or not window.more():
             break
@@ -136,7 +135,7 @@ class _Pcapng:
             window.at, why = walked.at, walked.why
             if len(walked.packets):
                 columns = packet_blocks.fields(window.data, walked, self.section, self.counts)
-                yield Frames(_bytes(window), *columns, self.number, self.file)
+                yield Frames(np.frombuffer(window.data, "B"), *columns, self.number, self.file)
                 self.number += len(walked.packets)
             if why == "more" and not window.more():
                 break
@@ -193,9 +192,9 @@ class _Pcapng:
 
 
 def _count_end(window: Buffer, counts: Counter[str], *, broken: bool) -> None:
+    """Count how a file ends, and the bytes from there on: of a broken record and all behind it."""
     counts[BROKEN] += broken
     counts[CUT] += not broken and window.end > window.at
-
-
-def _bytes(window: Buffer) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    return np.frombuffer(window.data, np.uint8)
+    while window.end > window.at:
+        counts[LEFT] += len(window.take(window.end - window.at))
+        window.more()

@@ -12,8 +12,9 @@ import os
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from configtron.fingerprint.device import device_of, logged
 from configtron.fingerprint.features import AddressFacts, Unknown, plain_text
@@ -25,22 +26,17 @@ CLIENTS_MOST = 100_000
 READ_BYTES = 1 << 22
 # A line that is longer is no line of a log.
 LINE_BYTES = 1 << 16
+# Records of a database that show its kind: few networks of a city or country lack their own.
+RECORDS = 1000
 # Characters of a strange line that are shown.
 SHOWN = 40
-
-
-class AddressDatabase(Protocol):
-    """The interface of a MaxMind-format reader."""
-
-    def get(self, address: str, /) -> Any:
-        """Return the record of an address; None if there is none."""
 
 
 class Places:
     """Networks and countries, of any number of files; the first that knows counts."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self._databases = [_database(path) for path in paths]
+    def __init__(self, paths: Sequence[Path], *, located: bool = False) -> None:
+        self._databases = [_database(path, located=located) for path in paths]
 
     def of(self, address: str) -> tuple[int | None, str]:
         """Return (ASN, country) of an address: (None, "") where unknown."""
@@ -64,19 +60,25 @@ def _check(path: Path) -> None:
         raise BadInput(f"{path}: a pipe or device; name an ordinary file")
 
 
-def _database(path: Path) -> AddressDatabase:
+def _database(path: Path, *, located: bool) -> Any:
+    """Errors: `BadInput`, also where none of the file's first records has what is asked for: its kind is another."""
     _check(path)
     import maxminddb
 
     try:
-        return maxminddb.open_database(str(path))
+        base = maxminddb.open_database(str(path))
+        some = (one for _, one in islice(base, RECORDS) if isinstance(one, dict))
+        if any(_location(one) if located else _asn(one) or _country(one) for one in some):
+            return base
+        kind, lacks = base.metadata().database_type, "location" if located else "ASN or country"
+        raise BadInput(f"{path}: a database of type {kind}, which has no {lacks}; name one that has, such as City")
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror or error}") from error
     except (maxminddb.InvalidDatabaseError, ValueError) as error:
         raise BadInput(f"{path}: not a MaxMind-format database (.mmdb)") from error
 
 
-def _record(base: AddressDatabase, address: str) -> Any:
+def _record(base: Any, address: str) -> Any:
     # A file of IPv4 alone refuses IPv6; a damaged one says so when the damage is met.
     with suppress(ValueError, RuntimeError):
         return base.get(address)

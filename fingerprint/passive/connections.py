@@ -92,8 +92,8 @@ class Connections(NamedTuple):
 
 # (numbers, their connections, initial numbers by connection, which are resets') -> distances.
 Unwrapped = Callable[[Column, Column, Column, Column], Column]
-# (columns over rows, columns over connections, number of limits) -> as `limits._shares`; None: it failed.
-Shares = Callable[[Sequence[Column], Sequence[Column], int], tuple[Column, ...] | None]
+# (columns over rows, columns over connections, past, number of limits) -> as `limits._shares`; None: it failed.
+Shares = Callable[[Sequence[Column], Sequence[Column], Sequence[Column], int], tuple[Column, ...] | None]
 # (columns over rows, over a side's segments, over connections) -> (segments that repeat or leave a hole, kinds); None.
 Repeats = Callable[[Sequence[Column], Sequence[Column], Sequence[Column]], tuple[Column, ...] | None]
 

@@ -22,7 +22,10 @@ Fails as   no-handshake (without its SYN no flight is known to be the first), on
            tail loss probe.
            The server sends on, but never has more in flight than at first, or keeps back what the ACKs let out (each
            a segment more than it acknowledges), as with writes under Nagle: no-growth, a bound. The same if it sends
-           more than the ACKs allow, or before any ACK of new data: its window is larger.
+           more than the ACKs allow, or before any ACK of new data: its window is larger. With timestamps, it had no ACK
+           that is later than the one that it echoes.
+           A program that under Nagle's algorithm writes its next piece just when the ACK comes looks like a window: one
+           connection (C) does not exclude it, a second one that agrees (B) does.
            The flight's last segment has PSH, which a stack sets when nothing more is queued. The server wrote no more,
            and the last segment is full by chance: server-paced. Some stacks push for another reason (each segment,
            or where a long write fills half of the largest window): then a window is no more than a bound.
@@ -91,6 +94,7 @@ class Flights(NamedTuple):
     stamped               whether timestamps decide which segments belong to it
     first, last           its first and last row
     merged                whether offloading merged frames
+    sack                  whether both sides agreed on SACK
     synack_again          whether the SYN-ACK was repeated
     """
 
@@ -102,6 +106,7 @@ class Flights(NamedTuple):
     first: Column
     last: Column
     merged: Column
+    sack: Column
     synack_again: Column
 
 
@@ -114,6 +119,7 @@ class HandshakeFacts(NamedTuple):
     limit, cap        largest payload (bytes, without timestamps): by the smaller MSS offer; by the client's MSS offer
     floor             the client offers an MSS of 536 or less; some servers then still send 536
     room              the client's window (bytes); 0: unknown
+    sack              both sides agreed on SACK
     synacks           SYN-ACKs that were captured
     """
 
@@ -125,6 +131,7 @@ class HandshakeFacts(NamedTuple):
     cap: Column
     floor: Column
     room: Column
+    sack: Column
     synacks: Column
 
 
@@ -198,8 +205,8 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
         stopped |= pause[following] < np.where(stamped, most, PAUSE_TIMES * most)
         proof[stopped & (proof == PROOFS.index(PROVEN))] = PROOFS.index("server-paced")
     for connection in np.flatnonzero(proof == PROOFS.index(PROVEN)).tolist():
-        trips = int(known.rtt[connection]), int(known.rtt_server[connection])
-        if _grows_otherwise(found, marks, old, trips, int(known.room[connection]) or 1 << 40, connection):
+        trips, room = (int(known.rtt[connection]), int(known.rtt_server[connection])), int(known.room[connection])
+        if _grows_otherwise(found, marks, old, trips, room or 1 << 40, connection, stamped=bool(stamped[connection])):
             proof[connection] = PROOFS.index("no-growth")
     # Only an ACK that released data confirms a round trip.
     before_ack = highest(of, np.where(inside & (rows.at[row] <= ack_at[of]), end, 0), count, 0)
@@ -209,7 +216,8 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts) -> Flig
     first = row[np.minimum(begin, max(len(row) - 1, 0))] if len(row) else begin
     last_row = row[np.minimum(last, max(len(row) - 1, 0))] if len(row) else begin
     again = known.synacks > 1
-    return Flights(segments, np.maximum(top - 1, 0), size.counted, proof, stamped, first, last_row, size.merged, again)
+    bounds = segments, np.maximum(top - 1, 0), size.counted
+    return Flights(*bounds, proof, stamped, first, last_row, size.merged, known.sack, again)
 
 
 class _Sizes(NamedTuple):
@@ -368,11 +376,11 @@ def _proofs(found: Connections, known: HandshakeFacts, marks: _Marks) -> Column:
 
 
 def _grows_otherwise(
-    found: Connections, marks: _Marks, old: Column, trips: tuple[int, int], room: int, connection: int
+    found: Connections, marks: _Marks, old: Column, trips: tuple[int, int], room: int, connection: int, *, stamped: bool
 ) -> bool:
     """Return whether a server sends more than a window of its first flight's size lets out, or keeps back what such a
     window lets out: then its program or its send buffer limits it. `trips`: whole round trip, and that to the server
-    (ns); `room`: the client's window (bytes).
+    (ns); `room`: the client's window (bytes); `stamped`: whether an echo names the latest ACK that the server had.
 
     Each ACK lets out what it acknowledges and at least a segment more, at most twice what it acknowledges (RFC 5681
     3.1). After a loss a window shrinks, so only what leaves up to the first repeat counts.
@@ -389,7 +397,10 @@ def _grows_otherwise(
     flight, size = int(marks.top[connection]) - 1, int(marks.size.counted[connection])
     # Jitter lengthens the round trip to the server; this must not hide ACKs that the server had.
     early_ns = int(EARLY * max(2 * rtt_server_ns - rtt_ns, 0))
-    acked, _ = _acknowledged(found, row, connection, at - early_ns)
+    # While the server acknowledges nothing new, each ACK renews what it echoes (RFC 7323 4.3).
+    echoes = found.ack[row] == found.ack[marks.row[part.start - 1]]
+    echoes &= stamped & ((found.rows.bits[row] & STAMPED) != 0)
+    acked, _ = _acknowledged(found, row, connection, at - early_ns, echoes)
     # Each acknowledged segment, a short head too, releases two segments.
     most = flight + 2 * acked + np.where(acked > 0, 2 * (-flight % size), 0)
     if not acked[0] or ((end - 1 > most) & ~lost).any():
@@ -410,9 +421,11 @@ def _grows_otherwise(
     return bool((waited & same & (end[:-1] <= JUDGED * flight)).any())
 
 
-def _acknowledged(found: Connections, row: Column, connection: int, at: Column) -> tuple[Column, Column]:
+def _acknowledged(
+    found: Connections, row: Column, connection: int, at: Column, echoes: Column | bool = False
+) -> tuple[Column, Column]:
     """Return the bytes that the client acknowledged in the capture before each of these rows of the server, and up to
-    these times; and how many ACKs did so.
+    these times; and how many ACKs did so. Rows with `echoes` had no ACK whose stamp is later than the one they echo.
 
     Wherever the capture stood, the server had seen no later ACK, so all bytes beyond it were in flight.
     """
@@ -420,6 +433,11 @@ def _acknowledged(found: Connections, row: Column, connection: int, at: Column) 
     ours = begin + np.flatnonzero(~found.server[begin:end])
     acks = np.maximum.accumulate(np.append(1, found.ack[ours]))
     place = np.minimum(np.searchsorted(ours, row), np.searchsorted(found.rows.at[ours], at, "right"))
+    if np.any(echoes):
+        base, bare = found.rows.tsval[ours[0]], (found.rows.bits[ours] & STAMPED) == 0
+        stamps = np.where(bare, np.iinfo(np.int32).min, (found.rows.tsval[ours] - base).view(np.int32))
+        echoed = np.searchsorted(np.maximum.accumulate(stamps), (found.rows.tsecr[row] - base).view(np.int32), "right")
+        place = np.where(echoes, np.minimum(place, echoed), place)
     return acks[place] - 1, np.cumsum(np.diff(acks, prepend=1) > 0)[place]
 
 

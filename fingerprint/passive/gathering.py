@@ -154,7 +154,7 @@ class Gathering:
         if not rows.size:
             return
         found = connect(rows, self.pairs.ends.ports, self.steps, self.passes)
-        summary = summarise(found, self._too_big(found), trips=self.trips, passes=self.passes)
+        summary = summarise(found, self._too_big(found), self._before, trips=self.trips, passes=self.passes)
         self._add(summary)
         over = np.full(found.total, last)
         if not last:

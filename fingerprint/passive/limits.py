@@ -22,8 +22,8 @@ Reads as   columns `limit_NAME_PART` over connections. They add up over the part
 Fails as   `unknown` for what was never acknowledged, and while the smaller sender has data outstanding. A capture
            behind a path MTU hole does not show the lost segments: the wait is `server`. If an answer was slow and lost
            its first segment too, the wait is `server`. A connection of more packets than are kept at once is read in
-           parts, and each part looks for a level flight anew: `sender` may be called `congestion`, and a wait between
-           two parts may get another limit. The sum stays exact.
+           parts. What a later part shows (a shorter round trip, a larger share of the flight delivered) changes no wait
+           of an earlier one. The sum stays exact.
 Differs    from T-RAT, which guesses flights from one direction and calls one limit for a whole connection: flights blur
            where segments are paced. From Siekkinen and others, who compare scores with thresholds: here each wait has
            its evidence. As in both, where both windows end at the same byte, the receive window is named; and a fixed
@@ -57,6 +57,9 @@ LIMITS = ("handshake", "server", "client", "receive-window", "sender", "congesti
 OF_CAUSE = np.array([{"rto": TIMEOUT, "tlp": PROBE, "fast": FAST}.get(cause, LOSS) for cause in CAUSES])
 # Columns of each limit: nanoseconds, how often, the first and last frame (file << 40 | number) of the evidence.
 PARTS = {"ns": "sum", "times": "sum", "first": "min", "last": "max"}
+# Of the parts of a connection so far: the main sender's largest flight, and the bytes acknowledged when it grew last
+# (`ABSENT`: it has not).
+PAST = ("limit_flight", "limit_grown")
 # What the shares and their grades are read from.
 _READ = ("clock", "syns", "synacks", "frag_needed", "rtt", *(
     f"{side}_{name}" for side in ("client", "server") for name in ("bytes", "zero_windows")
@@ -74,8 +77,9 @@ MOST_NS = 1 << 62
 # A segment of less payload passes every path (RFC 791: 576 bytes with headers). A full segment is stuck if it was sent
 # more often than `STUCK_MOST`.
 LEAST_FULL, STUCK_MOST = 512, 2
-# A congestion window grows before this many windows are delivered.
+# A congestion window grows before this many windows are delivered. The largest flight once a loss has made it smaller.
 LEVEL_FLIGHTS = 4
+LOST_FLIGHT = 1 << 60
 # A larger gap in the IPv4 identification is no loss. Before an answer, a gap of up to `ASKED_LOST` packets does not
 # explain the delay. Frames of more payload than `PLAIN_MOST` (Ethernet's 1500 bytes less headers) may be merged.
 LOST_MOST, ASKED_LOST, PLAIN_MOST = 1000, 2, 1460
@@ -179,13 +183,14 @@ def share_time(
         rows.at, rows.frame, found.seq, found.ack, rows.length, rows.flags, rows.window, rows.ident, rows.bits,
         found.server, cause, alive,
     )  # fmt: skip
-    parts = None if shares is None else shares(seen, facts, len(LIMITS))
+    past = columns[PAST[0]], columns[PAST[1]]
+    parts = None if shares is None else shares(seen, facts, past, len(LIMITS))
     if parts is None:
-        parts = _shares(found, facts, cause, alive)
-    return {
+        parts = _shares(found, facts, past, cause, alive)
+    return dict(zip(PAST, parts[len(PARTS) :], strict=True)) | {
         f"limit_{limit}_{part}": values[:, number]
         for number, limit in enumerate(LIMITS)
-        for part, values in zip(PARTS, parts, strict=True)
+        for part, values in zip(PARTS, parts, strict=False)
     }
 
 
@@ -216,8 +221,14 @@ class _Facts(NamedTuple):
     unmerged: Column
 
 
-def _shares(found: Connections, facts: _Facts, cause: Column, alive: Column) -> tuple[Column, ...]:
-    """Return, by connection and limit, the columns of `PARTS`. cause, alive: of each row."""
+def _shares(
+    found: Connections, facts: _Facts, past: tuple[Column, Column], cause: Column, alive: Column
+) -> tuple[Column, ...]:
+    """Return, by connection and limit, the columns of `PARTS`, and `past` after these rows.
+
+    past          by connection: the columns of `PAST`
+    cause, alive  of each row
+    """
     rows, count, main, late = found.rows, found.total, facts.main, facts.late
     by_main = found.server == main[found.of]
     at = rows.at + np.where(by_main, 0, late[found.of])
@@ -227,8 +238,9 @@ def _shares(found: Connections, facts: _Facts, cause: Column, alive: Column) -> 
     order = np.argsort(since + found.of * span, kind="stable") if span * count < MOST_NS else np.lexsort((at, found.of))
     of, at, by_main, cause, alive = found.of[order], at[order], by_main[order], cause[order], alive[order]
     flow = _Flow(found, order, of, at, by_main, cause, alive, facts.scale, facts.segment, count)
+    level, *past_now = flow.level(*past)
     flow.lost[~facts.unmerged[of]] = 0
-    code = flow.codes(main, facts.rtt, facts.sack, facts.cut)
+    code = flow.codes(main, facts.rtt, facts.sack, facts.cut, level)
     if (stuck := flow.stuck(facts.told)).any():
         code[stuck] = MTU
     opening, opened = flow.opening(main)
@@ -253,7 +265,7 @@ def _shares(found: Connections, facts: _Facts, cause: Column, alive: Column) -> 
     for some, at_limit in ((new, place[new]), (hops, of[hops] * len(LIMITS) + TRIP)):
         first[at_limit[::-1]] = frame[some][::-1]
         last[at_limit] = np.maximum(last[at_limit], frame[some])
-    return shares, times, first.reshape(count, -1), last.reshape(count, -1)
+    return shares, times, first.reshape(count, -1), last.reshape(count, -1), *past_now
 
 
 def _sums(place: Column, values: Column, count: int) -> Column:
@@ -298,6 +310,7 @@ class _Flow:
     repeated, recover    the main sender's last repeat before this row; the highest number that it had sent by then
     data, closed, lost   whether it has data of the stream; whether a side has ended it; packets missing before it
     final, sides         by connection: the main sender's last data row; how many rows of main, ACKs of the other side
+    counted, kept        whether an earlier part counted the row; by connection: what such rows acknowledge
     """
 
     def __init__(
@@ -307,12 +320,14 @@ class _Flow:
         rows = found.rows
         self.found, self.of, self.at, self.by_main, self.cause = found, of, at, by_main, cause
         self.flags, self.length, self.seq = rows.flags[order], rows.length[order].astype(np.int64), found.seq[order]
-        self.sacked = (rows.bits[order] & SACKED) != 0
+        self.sacked, self.counted = ((rows.bits[order] & bit) != 0 for bit in (SACKED, COUNTED))
         self.segment = segment[of]
         ack, size = found.ack[order], len(of)
         counts = ((self.flags & RST) == 0) & (((self.flags & SYN) == 0) | (self.seq == 0))
         self.end = self.seq + self.length + ((self.flags & (SYN | FIN)) != 0)
         told = counts & (ack > NEVER)
+        kept = told & ~by_main & self.counted
+        self.kept = highest(of[kept], ack[kept], count, 0)
         window = rows.window[order].astype(np.int64) << np.where((self.flags & SYN) != 0, 0, np.maximum(scale, 0)[of])
         self.tops = [_upto(self.end, counts & side, of) for side in (by_main, ~by_main)]
         self.acks = [_upto(ack, told & side, of) for side in (~by_main, by_main)]
@@ -355,29 +370,36 @@ class _Flow:
         found: Column = np.where(counts[of] & (gap > 0) & (gap < LOST_MOST), gap, 0)
         return found
 
-    def _level(self) -> Column:
-        """Return whether the flight grows no more while `LEVEL_FLIGHTS` times as much is delivered without a loss. A
-        send buffer bounds such a flight; a congestion window would grow."""
-        of = self.of
-        most = running(np.where(self.by_main, self.tops[0] - self.acks[0], 0), of)
-        grew = most > before(most, of, 0)
-        since = np.maximum(_last(grew, of), self.found.begin[of])
+    def level(self, flight: Column, grown: Column) -> tuple[Column, Column, Column]:
+        """Return whether the flight grows no more while `LEVEL_FLIGHTS` times as much is delivered without a loss; and
+        what was given, after these rows. A send buffer bounds such a flight; a congestion window would grow.
+
+        Rows that an earlier part counted have gaps between them, so a flight shows only in the others.
+        """
+        of, begin, end = self.of, self.found.begin, self.found.end
+        acked = np.maximum(self.acks[0], self.kept[of])
+        grown = np.where(grown == ABSENT, acked[begin], grown)
+        most = np.maximum(running(np.where(self.by_main & ~self.counted, self.tops[0] - acked, 0), of), flight[of])
+        grew = most > np.maximum(before(most, of, 0), flight[of])
+        since = _last(grew, of)
         place = np.where(grew, np.arange(len(of)), len(of))
         until = np.minimum.accumulate(place[::-1])[::-1]
-        until = np.where(until < self.found.end[of], until, self.final[of])
-        delivered = self.acks[0][until] - self.acks[0][since]
+        until = np.where(until < end[of], until, self.final[of])
+        delivered = acked[until] - np.where(since >= 0, acked[since], grown[of])
         # a loss makes a congestion window smaller than it was
-        cut = (
-            _last(self.by_main & ((self.cause == CAUSES.index("rto")) | (self.cause == CAUSES.index("fast"))), of) >= 0
-        )
-        found: Column = (delivered > LEVEL_FLIGHTS * most) & ~cut
-        return found[self.next]
+        cut = self.by_main & ~self.counted
+        cut &= (self.cause == CAUSES.index("rto")) | (self.cause == CAUSES.index("fast"))
+        found: Column = (delivered > LEVEL_FLIGHTS * most) & (_last(cut, of) < 0)
+        flight = np.where(np.bincount(of[cut], minlength=len(end)) > 0, LOST_FLIGHT, most[end - 1])
+        grown[of[grew]] = acked[grew]
+        return found[self.next], flight, grown
 
-    def codes(self, main: Column, rtt: Column, sack: Column, cut: Column) -> Column:
+    def codes(self, main: Column, rtt: Column, sack: Column, cut: Column, level: Column) -> Column:
         """Return what the connection waited for before each row: one of `LIMITS`, by number.
 
         main, rtt, sack   by connection: whether the server is the main sender, round trip (ns, 0: unknown), SACK agreed
         cut               by connection: full segments of fewer bytes are smaller than the sides agreed on
+        level             by row: `level`
         """
         of, at, then = self.of, self.at, self.next
         rtt, wrote = rtt[of], np.maximum(self.wrote, 0)
@@ -386,7 +408,7 @@ class _Flow:
         asked = (self.spoke < 0) | ~self.by_main[self.spoke]
         short = (self.wrote >= 0) & (self.length[wrote] % self.segment != 0)
         heard = np.where(self.heard[then] >= 0, at[then] - at[self.heard[then]], at[then])
-        released = (heard <= rtt // SOON_DIVISOR + SOON_NS) & ~self._level()
+        released = (heard <= rtt // SOON_DIVISOR + SOON_NS) & ~level
         paced = ~idle & ((self.wrote[then] < 0) | (at[then] - at[self.wrote[then]] <= rtt // PACED_DIVISOR + SOON_NS))
         code = np.where(idle & asked, turn[0], np.where(~short & (released | paced), CONGESTION, SENDER))
         # a packet that was lost before it came here leaves a gap in the sender's IPv4 identification

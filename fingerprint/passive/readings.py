@@ -143,8 +143,8 @@ class ConnectionReading:
         inferred = np.where(self._has_inference, self._same_segments, NOT_INFERRED)[connections]
         own = np.where(self._alone[connections], np.arange(len(connections)), UNIQUE)
         shown = (
-            flights.segments, flights.mss, flights.proof, flights.stamped, flights.merged, flights.synack_again,
-            self._flight_edges[1] > self._flight_edges[0],
+            flights.segments, flights.mss, flights.proof, flights.stamped, flights.merged, flights.sack,
+            flights.synack_again, self._flight_edges[1] > self._flight_edges[0],
         )  # fmt: skip
         of_flight = (np.where(reads_flight, column[connections], 0) for column in shown)
         return group_numbers(own, inferred, reads_flight, self._batch.summary.columns["clock"][connections], *of_flight)
@@ -404,6 +404,7 @@ def windows(trace: Trace, flight: Sequence[int], evidence: tuple[int, ...]) -> I
 
 def _flight_details(flight: Sequence[int]) -> tuple[dict[str, Value], str]:
     """Return the details of a flight, and the method."""
-    _, size, mss, proof, stamped, _, _, merged, _ = flight
+    _, size, mss, proof, stamped, _, _, merged, sack, _ = flight
     details: dict[str, Value] = {"bytes": size, "mss": mss, "proof": PROOFS[proof], "timestamps": bool(stamped)}
+    details["sack"] = bool(sack)
     return details | ({"merged": True} if merged else {}), METHOD[not stamped]

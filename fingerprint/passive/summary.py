@@ -7,6 +7,7 @@ put together; -1 means "not known here" and becomes a missing value in the outpu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from configtron.fingerprint.passive.connections import (
 )
 from configtron.fingerprint.passive.first_flight import DEFAULT_MSS, STAMP_BYTES, Flights, HandshakeFacts, first_flights
 from configtron.fingerprint.passive.later_flights import IDLE_NS, LaterFlight, later_flights
-from configtron.fingerprint.passive.limits import LIMITS, PARTS, share_time
+from configtron.fingerprint.passive.limits import LIMITS, PARTS, PAST, share_time
 from configtron.fingerprint.passive.retransmissions import (
     CAUSES,
     KINDS,
@@ -131,7 +132,7 @@ LIMITED = {
     f"limit_{limit}_{part}": ColumnMeaning("ns" if part == "ns" else "", join, f"{limit}: {part}")
     for limit in LIMITS
     for part, join in PARTS.items()
-}
+} | {name: ColumnMeaning("bytes", "last", "so far: fingerprint/passive/limits.py") for name in PAST}
 CONNECTION_COLUMNS = {
     **CONNECTION,
     **LIMITED,
@@ -148,14 +149,20 @@ class ConnectionSummary(NamedTuple):
 
 
 def summarise(
-    found: Connections, too_big: dict[int, list[int]], *, trips: bool = False, passes: Passes = PASSES
-) -> ConnectionSummary:
+    found: Connections, too_big: dict[int, list[int]], past: Mapping[int, Mapping[str, int]] = {}, *,
+    trips: bool = False, passes: Passes = PASSES,
+) -> ConnectionSummary:  # fmt: skip
     """Everything about every connection; with `trips`, the round trips of both sides too.
 
+    past      columns of the earlier parts of connections, by first frame
     too_big   the MTUs that ICMP messages name, by connection
     passes    what goes over every row
     """
     told = {"frag_needed": np.zeros(found.total, np.int64), "frag_needed_mtu": np.full(found.total, ABSENT, np.int64)}
+    told |= {name: np.full(found.total, ABSENT if name == PAST[1] else 0) for name in PAST}
+    for connection, frame in enumerate(found.rows.frame[found.begin].tolist() if past and not trips else ()):
+        for name in PAST if frame in past else ():
+            told[name][connection] = past[frame][name]
     for connection, sizes in too_big.items():
         told["frag_needed"][connection], told["frag_needed_mtu"][connection] = len(sizes), min(sizes)
     at, parts = 0, []
@@ -240,6 +247,7 @@ def _known(found: Connections, columns: dict[str, Column], whole: Column, openin
         cap=np.maximum(offers[0] - less, 1),
         floor=offers[0] <= DEFAULT_MSS,
         room=np.maximum(room, 0),
+        sack=columns["sack"] == 1,
         synacks=columns["synacks"],
     )
 

@@ -17,7 +17,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// Raised whenever a function or structure below changes; Python loads no library with another number.
-const ABI: i64 = 4;
+const ABI: i64 = 5;
 const FAILED: i64 = -1;
 
 #[no_mangle]
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn configtron_equal(table: *const *mut u8, count: usize, f
 
 /// # Safety
 /// `rows` points to 12 columns of `count` rows, and `facts` to 13 of `connections`, of the types of `limits.rs`; `into`
-/// points to four columns of `size` numbers, one for each connection and limit.
+/// points to four columns of `size` numbers, one for each connection and limit; `past` to two numbers a connection.
 #[no_mangle]
 pub unsafe extern "C" fn configtron_shares(
     rows: *const *mut u8,
@@ -199,6 +199,7 @@ pub unsafe extern "C" fn configtron_shares(
     connections: usize,
     into: *const *mut u8,
     size: usize,
+    past: *mut [i64; 2],
 ) -> i64 {
     let (rows, facts, mut into) = unsafe {
         (
@@ -236,6 +237,7 @@ pub unsafe extern "C" fn configtron_shares(
                 times: column(into, 1, size),
                 first: column(into, 2, size),
                 last: column(into, 3, size),
+                past: from_raw_parts_mut(past, connections),
             },
         )
     };

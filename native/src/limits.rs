@@ -38,6 +38,8 @@ pub const PROBE_RTTS: f64 = 1.4;
 const LEAST_FULL: i64 = 512;
 const STUCK_MOST: usize = 2;
 const LEVEL_FLIGHTS: i64 = 4;
+const LOST_FLIGHT: i64 = 1 << 60;
+const ABSENT: i64 = -1;
 const LOST_MOST: i64 = 1000;
 const ASKED_LOST: i64 = 2;
 // Sums and differences of two times below this fit into 64 bits.
@@ -82,6 +84,8 @@ pub struct Shares<'a> {
     pub times: &'a mut [i64],
     pub first: &'a mut [i64],
     pub last: &'a mut [i64],
+    /// By connection: the largest flight so far, and the bytes acknowledged when it grew (`ABSENT`: it has not).
+    pub past: &'a mut [[i64; 2]],
 }
 
 /// The state at the main sender before a row: `_Flow` of limits.py. Where something was not yet seen, it is None.
@@ -132,8 +136,11 @@ struct Whole {
     counts: bool,
     /// Where the largest flight grew: place, bytes acknowledged, the flight.
     growths: Vec<(usize, i64, i64)>,
-    first_acks: i64,
+    /// The largest flight of the parts before, and the bytes acknowledged when it grew; those acknowledged at the end.
+    past: [i64; 2],
     final_acks: i64,
+    /// Whether a loss made the congestion window smaller.
+    cut: bool,
     /// Whether the last number sent is acknowledged.
     done: bool,
     /// A hole that full segments never fill: its place, its first number, how far it was sent.
@@ -156,7 +163,9 @@ pub fn share(rows: &Rows, facts: &Facts, into: &mut Shares) -> Option<()> {
     let mut order = Vec::new();
     for one in 0..facts.begin.len() {
         sort(rows, facts, one, clipped, &mut order);
-        let whole = survey(rows, facts, one, &order);
+        let whole = survey(rows, facts, one, &order, into.past[one]);
+        let (flight, grown) = whole.growths.last().map_or((whole.past[0], whole.past[1]), |last| (last.2, last.1));
+        into.past[one] = [if whole.cut { LOST_FLIGHT } else { flight }, grown];
         Sharing { rows, facts, one, whole: &whole, into, now: 0, code: LIMITS, hop: None }.run(&order);
     }
     Some(())
@@ -214,10 +223,24 @@ fn gap(rows: &Rows, facts: &Facts, one: usize, row: usize, before: Option<usize>
     })
 }
 
+/// Whether an earlier part of the connection has counted the row.
+fn counted(rows: &Rows, row: usize) -> bool {
+    rows.bits[row] & COUNTED != 0
+}
+
+/// Whether a repeat shows that the congestion window became smaller.
+fn cuts(rows: &Rows, row: usize, main: bool) -> bool {
+    main && !counted(rows, row) && (rows.cause[row] == RTO_CAUSE || rows.cause[row] == FAST_CAUSE)
+}
+
 /// Find what needs all rows.
-fn survey(rows: &Rows, facts: &Facts, one: usize, order: &[(i64, usize)]) -> Whole {
-    let mut whole = Whole { shared: rows.at[facts.begin[one] as usize], ..Whole::default() };
-    let (mut tops, mut acks, mut most) = ([0i64; 2], 0i64, 0i64);
+fn survey(rows: &Rows, facts: &Facts, one: usize, order: &[(i64, usize)], past: [i64; 2]) -> Whole {
+    let mut whole = Whole { shared: rows.at[facts.begin[one] as usize], past, ..Whole::default() };
+    let (mut tops, mut acks, mut most) = ([0i64; 2], 0i64, past[0]);
+    // Rows that were kept have gaps between them: what they acknowledge holds for all.
+    let kept = order.iter().map(|&(_, row)| row);
+    let kept = kept.filter(|&row| counted(rows, row) && !by_main(rows, facts, one, row) && segment(rows, row).told);
+    let kept = kept.map(|row| rows.ack[row]).max().unwrap_or(0);
     let (mut before, mut turn, mut turns, mut steady) = (None, true, 0, 0);
     let (mut first, mut sends, mut cut): (Option<(usize, i64)>, usize, Option<(i64, i64)>) = (None, 0, None);
     let (mut sacked, mut heard, mut deaf) = (false, false, false);
@@ -232,17 +255,19 @@ fn survey(rows: &Rows, facts: &Facts, one: usize, order: &[(i64, usize)]) -> Who
         if seen.told && !main {
             acks = acks.max(rows.ack[row]);
         }
-        if main && tops[0] - acks > most {
-            most = tops[0] - acks;
-            whole.growths.push((place, acks, most));
+        let acked = acks.max(kept);
+        if main && !counted(rows, row) && tops[0] - acked > most {
+            most = tops[0] - acked;
+            whole.growths.push((place, acked, most));
         }
-        if place == 0 {
-            (whole.first_acks, whole.final_acks) = (acks, acks);
+        if place == 0 && past[1] == ABSENT {
+            whole.past[1] = acked;
         }
-        if main && seen.data {
-            whole.final_acks = acks;
+        if place == 0 || main && seen.data {
+            whole.final_acks = acked;
         }
-        if rows.bits[row] & COUNTED != 0 {
+        whole.cut |= cuts(rows, row, main);
+        if counted(rows, row) {
             whole.shared = whole.shared.max(rows.at[row]);
         }
         whole.sides[0] += usize::from(main && seen.counts);
@@ -334,7 +359,7 @@ impl Sharing<'_, '_> {
             if let (Some(cause), true) = (cause, main) {
                 state.repeated = Some((OF_CAUSE[cause], seen.length));
                 state.recover = state.recover.max(state.tops[0]);
-                state.cut |= rows.cause[row] == RTO_CAUSE || rows.cause[row] == FAST_CAUSE;
+                state.cut |= cuts(rows, row, main);
             }
             state.closed |= rows.flags[row] & (FIN | RST) != 0;
             state.answered |= rows.server[row] == 0 && rows.flags[row] & SYN == 0;
@@ -356,9 +381,9 @@ impl Sharing<'_, '_> {
         let since = growth.checked_sub(1).map(|last| growths[last]);
         let until = growths.get(*growth);
         let grew = until.filter(|one| one.0 == place).copied().or(since);
-        let most = grew.map_or(0, |one| one.2);
-        let delivered =
-            until.map_or(self.whole.final_acks, |one| one.1) - since.map_or(self.whole.first_acks, |one| one.1);
+        let [flight, grown] = self.whole.past;
+        let most = grew.map_or(flight, |one| one.2);
+        let delivered = until.map_or(self.whole.final_acks, |one| one.1) - since.map_or(grown, |one| one.1);
         delivered > LEVEL_FLIGHTS * most
     }
 
@@ -401,15 +426,18 @@ impl Sharing<'_, '_> {
             return repair(last);
         }
         let (idle, asked) = (flight <= 0, !state.spoke.map_or(false, |(main, _)| main));
-        let Some(next) = next else {
-            let waits = state.spoke.map_or(false, |(main, _)| main != server) && !state.closed;
-            return match (idle, waits, whole.done) {
-                (true, true, _) if room > 0 => SERVER,
-                (true, true, _) => WINDOW,
-                (true, false, _) => END,
-                (false, _, true) => TRIP,
-                (false, _, false) => UNKNOWN,
-            };
+        let next = match next {
+            Some(next) => next,
+            None => {
+                let waits = state.spoke.map_or(false, |(main, _)| main != server) && !state.closed;
+                return match (idle, waits, whole.done) {
+                    (true, true, _) if room > 0 => SERVER,
+                    (true, true, _) => WINDOW,
+                    (true, false, _) => END,
+                    (false, _, true) => TRIP,
+                    (false, _, false) => UNKNOWN,
+                };
+            }
         };
         let length = i64::from(rows.length[next.row]);
         if let Some(cause) = usize::try_from(rows.cause[next.row]).ok().filter(|_| room > 0 || length > 1) {
@@ -466,7 +494,7 @@ impl Sharing<'_, '_> {
         let place = one * LIMITS + code;
         self.into.ns[place] += took - travel;
         self.into.ns[one * LIMITS + TRIP] += travel;
-        if rows.bits[row] & COUNTED == 0 {
+        if !counted(rows, row) {
             let frame = rows.frame[row];
             if took > travel {
                 let starts = if (TIMEOUT..=MTU).contains(&code) { rows.cause[row] >= 0 } else { code != self.code };

@@ -172,8 +172,9 @@ impl Recovery {
     /// Fill the hole that the segment lies in; return whether it is no repeat: `_overtaken`.
     fn overtaken(&mut self, event: &Event) -> bool {
         let after = self.holes.partition_point(|hole| hole.0 <= event.start);
-        let Some(place) = after.checked_sub(1).filter(|&place| event.start < self.holes[place].1) else {
-            return false;
+        let place = match after.checked_sub(1) {
+            Some(place) if event.start < self.holes[place].1 => place,
+            _ => return false,
         };
         let (low, high, seen_at, seen_tsval) = self.holes[place];
         let rest = [(low, event.start), (event.end, high)];

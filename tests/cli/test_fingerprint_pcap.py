@@ -288,10 +288,12 @@ def test_key_logs_that_cannot_be_used(tmp_path: Path, capsys: Spoken, monkeypatc
 def test_exit_codes_and_errors(file: str, tmp_path: Path, capsys: Spoken, monkeypatch: pytest.MonkeyPatch) -> None:
     data = Path(file).read_bytes()
     cut, none, other = tmp_path / "cut", tmp_path / "none", tmp_path / "other"
-    cut.write_bytes(data[:-7])
     other.write_bytes(b"GIF89a, a picture of a cat")
-    pcap(cut, code=PARTIAL)
-    assert "1 cut-file" in capsys.readouterr().err
+    odd, old = write.pcap([(0, b"\x41" + bytes(59))])[24:], bytes(8) + b"\xff" * 8 + bytes(100)
+    for bad, says in ((data[:-7], "1 cut-file"), (data + old, "116 bytes-left"), (data + odd, "1 malformed-ip")):
+        cut.write_bytes(bad)
+        pcap(cut, code=PARTIAL)
+        assert says in capsys.readouterr().err
     none.write_bytes(write.pcap(write.conversation(4)[:2], snap=30))
     pcap(none, file, code=PARTIAL)
     out, err = capsys.readouterr()

@@ -328,10 +328,15 @@ def test_adopting_again_takes_the_rest(capture: Path, capsys: Spoken) -> None:
     more.write_bytes(gzip.compress(capture.read_bytes()))
     capture.with_name("notes.gz").write_bytes(gzip.compress(b"no capture"))
     capsys.readouterr()
+    junk = capture.with_name("junk.pcap")
+    junk.write_bytes(b"words")
     assert packets(capture.parent, "--only", "icw") == PARTIAL
     assert f"capture without its expected file: {expected_of(more)}" in capsys.readouterr().out
-    assert packets("--adopt", capture.parent) == DONE
-    assert "(4 connections)\nreplay: left as they are: 1 adopted before" in capsys.readouterr().err
+    assert packets("--adopt", capture.parent) == PARTIAL
+    err = capsys.readouterr().err
+    assert "(4 connections)\nreplay: left as they are: 1 adopted before" in err and err.count("\n") == 3
+    assert f"replay: not adopted: {junk}: neither pcap" in err
+    junk.unlink()
     assert expected_of(capture).read_text() == kept and packets(capture.parent, "--only", "icw") == DONE
     expected_of(more).unlink()
     assert packets(capture.parent, "--update") == packets(capture.parent) == DONE and expected_of(more).is_file()

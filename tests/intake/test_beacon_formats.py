@@ -76,7 +76,7 @@ def test_each_fault_is_named() -> None:
     for reason, beacons in FAULTS.items():
         assert [fault(one) for one in beacons] == [reason] * len(beacons)
     # of the request's head, not of its body: tests/service/outcomes
-    assert FAULTS.keys() == set(reasons.BEACONS) - {"wrong-origin", "opted-out", "program", "test-beacon"}
+    assert FAULTS.keys() == set(reasons.BEACONS) - {"opted-out", "program", "test-beacon"}
 
 
 @given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))

@@ -25,12 +25,12 @@ def settled(agent: BeaconJoin, *ended: EndedConnection, **fields: Any) -> list[O
 
 
 def test_a_load_becomes_a_row() -> None:
-    agent = joined()
+    agent = joined(agent=BeaconJoin("web1", "b", site_of=str.upper))
     assert agent.beacon(load(protocol="h2"), SOON, "phone") == ""
     assert agent.advance(T0 + 2 * S, 0) == [], "the page's second beacon may come"
     (row,) = rows_of(agent)
     assert row == OutcomeRow(
-        "web1", "b", 1, T0 + 414 * MS, "www.example.org", "198.51.100.0/24", "u1", 400.0, 3, 9, 5, "slow", 1, "wide",
+        "web1", "b", 1, T0 + 414 * MS, "WWW.EXAMPLE.ORG", "198.51.100.0/24", "u1", 400.0, 3, 9, 5, "slow", 1, "wide",
         0.25, False, "", True, "", "phone", "h2", 30.0,
     )  # fmt: skip
     assert rows_of(agent) == [] and agent.counts == Counter(accepted=1)
@@ -44,6 +44,9 @@ def test_the_kernels_last_figures_are_in_the_row() -> None:
 # A connection that took longer than the page's time allows for.
 LATE = {"connect_start_ms": 6_000.0, "connect_end_ms": 6_030.0, "request_ms": 6_031.0, "response_ms": 6_070.0,
         "value_ms": 6_400.0}  # fmt: skip
+# A handshake of nine seconds, which the server saw, or not.
+SLOW = LATE | {"connect_start_ms": 5.0, "connect_end_ms": 9_050.0, "request_ms": 9_055.0, "response_ms": 9_090.0,
+               "value_ms": 9_400.0}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -51,6 +54,7 @@ LATE = {"connect_start_ms": 6_000.0, "connect_end_ms": 6_030.0, "request_ms": 6_
     [
         ({}, [], {}, ""), ({}, [EndedConnection(1, moved=True)], {}, "moved"), ({}, [], LATE, "unverified-time"),
         ({"arm": ARM._replace(doubt="turn")}, [], {}, "turn"), ({"number": "-"}, [], {}, "unknown-reuse"),
+        ({}, [], SLOW, "unverified-time"), ({"start_ns": T0 - 9 * S}, [], SLOW, ""),
     ],
 )  # fmt: skip
 def test_what_does_not_teach_is_named(

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from configtron.intake.pageloads import reasons
 from configtron.intake.pageloads.http_framing import MOST_BODY, HttpReader, HttpRequest, RefusedRequest
-from configtron.intake.pageloads.intake import BEACON_PATH, REPORT_PATH, Intake, IntakeOptions
+from configtron.intake.pageloads.intake import BEACON_PATH, REPORT_PATH, Intake, IntakeOptions, sites_of
+from configtron.model.errors import BadInput
 from tests.support.pageloads import BOOMERANG, OURS, report
 
 HEAD = {"user-agent": "Mozilla/5.0 (iPhone; Mobile)", "origin": "https://www.example.org"}
@@ -90,15 +91,22 @@ def test_a_beacon_is_let_in_with_its_device_class() -> None:
     assert admitted.load.value_ms == 400.5
 
 
-SITES = IntakeOptions(sites=frozenset(["www.example.org"]))
+def test_only_named_hosts_are_sites() -> None:
+    some = IntakeOptions(sites=sites_of("www.example.org, *.Example.net"))
+    for host, site in (
+        ("www.example.org", "www.example.org"), ("a.www.example.org", "other"), ("example.net", "other"), ("", "other"),
+        ("a.example.net", "*.example.net"), ("b.a.example.net", "*.example.net"), ("badexample.net", "other"),
+    ):  # fmt: skip
+        assert (some.site_of(host), IntakeOptions().site_of(host)) == (site, host)
+    for text in ("a b", "www.*.org", "a,,b"):
+        with pytest.raises(BadInput, match="--sites"):
+            sites_of(text)
 
 
 @pytest.mark.parametrize(
     ("given", "options", "want"),
     [
-        (request(BODY, origin="https://evil.example"), SITES, (204, "wrong-origin")),
-        (request(BODY, origin="", referer="https://www.example.org/a"), SITES, (204, "")),
-        (request(BODY, origin="http://[bad"), SITES, (204, "wrong-origin")),
+        (request(BODY, origin="http://[bad"), None, (204, "")),
         (request(BODY, sec_gpc="1"), None, (204, "opted-out")), (request(BODY, dnt="1"), None, (204, "opted-out")),
         (request(BODY, dnt="1"), IntakeOptions(honour_opt_out=False), (204, "")),
         (request(BODY, user_agent="curl/8"), None, (204, "program")), (request(b"{"), None, (204, "unreadable")),

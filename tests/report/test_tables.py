@@ -36,6 +36,12 @@ def test_overview_shows_bounds_with_their_sign_and_reasons() -> None:
 
 
 def test_a_closed_port_is_explained_where_one_was_met() -> None:
+    hosts = [*(f"192.0.2.{n}" for n in range(1, 40)), "b.example"]
+    shut = found_in(result(host, at, 1, reading("icw", "!refused")) for host in hosts for at in ("eu", "us"))
+    dead = found_in([result("c.example", "eu", 1, reading("icw", "!no-synack"))])
+    folded = printed(tables.overview([*shut, *dead])).splitlines()[1:]
+    alike = [f"192.0.2.1 and 39 more {at} - refused" for at in ("eu", "us")]
+    assert [" ".join(line.split()) for line in folded[:3]] == ["c.example eu - no-synack", *alike]
     met = found_in([result("a.example", "eu", 1, reading("icw", 10), reading("http_version", "!refused"))])
     words = words_of(tables.overview(list(met)))
     assert "refused: that port is closed (http_version, h2: port 443 unless you name another)" in words

@@ -115,9 +115,11 @@ WIDE: dict[str, Value] = {"initcwnd": 64, "pacing": "fq"}
     ("limits", "settings", "stated"),
     [
         # a learner tries no wide window unasked, though a person may
-        (NO_LIMITS, WIDE, "initcwnd=64 is more than a learner may try unasked, 32"),
-        (NO_LIMITS, WIDE, "--bound initcwnd=1..64"),
-        (NO_LIMITS, {"initcwnd": 33, "max_pacing_rate": 10**6}, "--bound initcwnd=1..33"),
+        (NO_LIMITS, WIDE, "initcwnd=64 is beyond what a learner may try unasked, 10..32; --bound initcwnd=10..64"),
+        (NO_LIMITS, {"initcwnd": 33, "max_pacing_rate": 10**6}, "--bound initcwnd=10..33"),
+        (Limits(allow_unfair=True, damage={"p": 1.0}), {"initcwnd": 9}, "--bound initcwnd=9..32"),
+        (Limits({"initcwnd": Bound(2, 30)}), {"initcwnd": 1}, "unasked"),
+        (Limits({"initcwnd": Bound(1, 30)}), {"initcwnd": 1}, ""),
         (Limits({"initcwnd": Bound(1, 64)}), WIDE, ""),
         (Limits({"initcwnd": Bound(1, 40)}), WIDE, "unasked"),
         (Limits({"pacing": Bound(values=("fq",))}), WIDE, "unasked"),

@@ -37,7 +37,9 @@ def enroll(name: str, address: str, public: str, keys: Path | None) -> None:
 
     line = enrolment.enroll(settings().db, key_folder(keys), name, address, public)
     # For another host: the database in use here is not that one's.
-    click.echo(" ".join(("configtron", "tune", "agent", "--join", line.text)))
+    # By the shell's own echo: a command's words stand in `ps`.
+    command = ("configtron", "tune", "agent", "--join")
+    click.echo(" ".join(("echo", line.text, "|", *command, "-") if line.secret else (*command, line.text)))
 
 
 @manager.command(short_help="Let an agent connect no more.")

@@ -55,6 +55,8 @@ ADVANCED = ("allow_unfair", "epoch_s", "least_clients", "seed", "strategies", "s
 @click.command(cls=LongCommand, advanced=ADVANCED)
 @OPTIONS
 @stage_options
+@click.option("--sites", default="", metavar="NAME,...", help="Hosts that are sites of their own, and patterns"
+              " (*.example.org), each one site; all others count as one.  [default: each host is a site]")  # fmt: skip
 @click.option("--page", default="", metavar="HOST:PORT", help="Serve the live page and /metrics there.")
 def serve(span_s: float | None, server: str | None, undo: bool, **given: Any) -> int:
     """Tune this host's clients and learn from their page loads, until Ctrl-C; then restore the previous settings.

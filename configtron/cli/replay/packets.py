@@ -13,7 +13,7 @@ from configtron.cli.output import say
 from configtron.cli.param_types import NamedPath
 from configtron.cli.probe.names import run_number
 from configtron.cli.settings import settings
-from configtron.model.errors import DONE, NOTHING, BadInput
+from configtron.model.errors import BadInput
 from configtron.model.packages import missing
 from configtron.report.files import can_be_written, opened
 
@@ -43,8 +43,8 @@ def packets(files: tuple[Path, ...], run: int | None, expect: Path | None, adopt
     fixtures of other captures (docs/fingerprint.md).
 
     Exit codes: 1, something differs, is missing, or a script diverged; 2, a file cannot be read, or is neither evidence
-    nor adopted; 3, nothing is expected of some probes or captures; 4, no probe in the files, or with --adopt
-    no connection.
+    nor adopted; 3, nothing is expected of some probes or captures, or --adopt cannot read some; 4, no probe in the
+    files, or with --adopt no connection.
     """
     from configtron.report import replay_results as results
     from configtron.service import replay
@@ -52,9 +52,9 @@ def packets(files: tuple[Path, ...], run: int | None, expect: Path | None, adopt
     if adopt:
         if run is not None or expect is not None or only is not None or update or junit is not None:
             raise BadInput("--adopt takes captures and nothing else: no --run, --expect, --only, --update or --junit")
-        lines, any_connection = replay.adopt_in(files, missing)
+        lines, code = replay.adopt_in(files, missing)
         say(*(f"replay: {line}" for line in lines))
-        return DONE if any_connection else NOTHING
+        return code
     can_be_written(junit, output_file)
     names = tuple(name.strip() for name in (only or "").split(",") if name.strip())
     if only is not None and not names:

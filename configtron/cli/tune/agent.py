@@ -13,9 +13,11 @@ from configtron.cli.param_types import NamedPath
 from configtron.cli.tune.options import log_options
 from configtron.cli.tune.resolved import lease_options
 from configtron.linux.signals import asked_to_stop
-from configtron.model.errors import DONE, INTERRUPTED
+from configtron.model.errors import DONE, INTERRUPTED, path_errors
 from configtron.report.log_lines import log_progress
 
+# Characters of a line to join by, with room: names and keys have bounds.
+MOST_LINE = 4096
 FOLDER, USER = Path("/var/lib/configtron-agent"), "configtron-agent"
 
 
@@ -27,7 +29,8 @@ FOLDER, USER = Path("/var/lib/configtron-agent"), "configtron-agent"
 @click.option("--beacons", metavar="HOST:PORT", help="Where the web server passes beacons of page loads on to, as in"
               " 127.0.0.1:9315; without it, none are taken.")  # fmt: skip
 @log_options
-@click.option("--join", "line", metavar="LINE", help="Join the manager that printed this line, and end.")
+@click.option("--join", "line", metavar="LINE", help="Join the manager that printed this line, and end; - reads it from"
+              " standard input, @FILE from a file.")  # fmt: skip
 @click.option("--key", is_flag=True, help="Print this host's public key for `enroll --key`, and end.")
 @click.option("--metrics", default="", metavar="HOST:PORT", help="Serve /metrics there (no password: on loopback).")
 @click.option("--retune-open", is_flag=True, help="Re-tune open connections too where a prefix's class changes.")
@@ -48,6 +51,9 @@ def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, l
         click.echo(enrolment.own_key(folder, user))
         return DONE
     if line is not None:
+        if line == "-" or line.startswith("@"):
+            with path_errors(line), click.open_file(line.removeprefix("@"), errors="replace") as file:
+                line = file.readline(MOST_LINE).strip()
         joining = enrolment.join_line(line)
         address = enrolment.join(folder, joining, user)
         joined = f"joined {address.endpoint}" + (f" as {joining.name}" if joining.name else " by its next key")

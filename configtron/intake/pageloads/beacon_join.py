@@ -43,7 +43,7 @@ APART_NS = 200_000_000
 AHEAD_ROUND_TRIPS, AHEAD_NS = 3, 50_000_000
 # What a load may take beyond what the server's clock saw between request and beacon: the ways' jitter.
 JITTER_MS = 250.0
-# Time before the connection began (redirects, names, prompts), which no record confirms.
+# Time before the server saw the connection (redirects, names, prompts, SYNs that were lost): no record confirms it.
 UNVERIFIED_MS = 5_000.0
 # Begins the reason of a used token that has a row; the identity of the load follows.
 ROW_OF = "row of "
@@ -80,6 +80,7 @@ class BeaconJoin:
 
     token   whether a token is of the server's form, or signed by it
     apart_ns, most_early  two pages of a connection begin further apart; so many beacons wait for their requests
+    site_of host -> the site that it counts as
     counts  beacons by reason; "accepted" those that became rows, "again" that another
             beacon of the same load was counted
     """
@@ -94,12 +95,13 @@ class BeaconJoin:
         apart_ns: int = APART_NS,
         most_early: int = MOST_EARLY,
         settle_ns: int = SETTLE_NS,
+        site_of: Callable[[str], str] = str,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._apart_ns, self._most_early = apart_ns, most_early
         self.agent, self.boot, self.sequence = agent, boot, sequence
         self.caps = caps or InfluenceCaps()
-        self._token, self._wall_ns, self.settle_ns = token, 0, settle_ns
+        self._token, self._wall_ns, self.settle_ns, self._site_of = token, 0, settle_ns, site_of
         self._pages: OrderedDict[str, _Page] = OrderedDict()
         self._early: OrderedDict[str, PageLoad] = OrderedDict()
         self._gone = RecentNames(MOST_GONE)
@@ -324,8 +326,8 @@ class BeaconJoin:
         """Return a row with the next sequence number."""
         self.sequence += 1
         return OutcomeRow(
-            self.agent, self.boot, self.sequence, at_ns + self._wall_ns, site, drawn.prefix, drawn.unit, value_ms,
-            drawn.term, drawn.map_version, drawn.epoch, drawn.class_name, drawn.arm, drawn.profile,
+            self.agent, self.boot, self.sequence, at_ns + self._wall_ns, self._site_of(site), drawn.prefix, drawn.unit,
+            value_ms, drawn.term, drawn.map_version, drawn.epoch, drawn.class_name, drawn.arm, drawn.profile,
             drawn.propensity, drawn.held, failure, not why_not, why_not, device, protocol, rtt_ms, bandwidth_kbps, loss,
             {"weight": weight} if weight != 1.0 else {},
         )  # fmt: skip
@@ -339,8 +341,9 @@ class BeaconJoin:
             return "unknown-reuse"
         if not request.first:
             return "reused-connection"
-        before_ms = load.request_ms if load.connect_start_ms is None else load.connect_start_ms
-        if before_ms is not None and before_ms > UNVERIFIED_MS:
+        # the server saw the connection's own time before the request, whatever the browser says that it took
+        seen_ms = 0.0 if load.connect_start_ms is None else request.idle_ns / 1e6
+        if load.request_ms is not None and load.request_ms - seen_ms > UNVERIFIED_MS:
             return "unverified-time"
         return self.caps.doubt(drawn.prefix, drawn.unit, at_ns)
 

@@ -13,6 +13,7 @@ Source     W3C Beacon; Global Privacy Control (Sec-GPC); RFC 9110 10.1.3 (Refere
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from configtron.intake.pageloads.error_reports import FailedLoad, failed_loads
 from configtron.intake.pageloads.flood import FloodLimits
 from configtron.intake.pageloads.http_framing import HttpRequest
 from configtron.intake.pageloads.log_lines import MAPPED
+from configtron.model.errors import BadInput
 
 BEACON_PATH, REPORT_PATH, SCRIPT_PATH = "/configtron/beacon", "/configtron/reports", "/configtron/beacon.js"
 # The query of a beacon that `configtron doctor` sends.
@@ -34,11 +36,27 @@ TEST_QUERY = "doctor"
 MOST_BEACON = 16_384
 
 
+# The site of every host that is none of the operator's.
+OTHER = "other"
+# A name of a host, or a pattern.
+_SITE = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*")
+
+
+def sites_of(text: str) -> frozenset[str]:
+    """Return sites as they are typed, separated by commas. Errors: `BadInput`."""
+    names = [one.strip().lower() for one in text.split(",")] if text else []
+    for name in names:
+        if not _SITE.fullmatch(name):
+            raise BadInput(f"--sites {name[:60]!r}: write names and patterns as in www.example.org,*.example.net")
+    return frozenset(names)
+
+
 @dataclass(frozen=True, slots=True)
 class IntakeOptions:
     """Which requests are let in.
 
-    sites           hosts whose pages are measured, in lower case; empty: all
+    sites           hosts that are sites of their own, in lower case, and patterns `*.example.org`, each one site; any
+                    other host counts as `OTHER`; empty: each host is a site
     metric          what a load's time is: `plt` or `lcp`
     honour_opt_out  drop beacons of browsers that send Sec-GPC or DNT
     behind_server   the peer is the web server on this host, which names the client in X-Real-IP
@@ -48,6 +66,14 @@ class IntakeOptions:
     metric: str = PLT
     honour_opt_out: bool = True
     behind_server: bool = True
+
+    def site_of(self, host: str) -> str:
+        """Return the site that a host counts as."""
+        if not self.sites or host in self.sites:
+            return host
+        parts = host.split(".")
+        wider = ("*." + ".".join(parts[at:]) for at in range(1, len(parts)))
+        return next((one for one in wider if one in self.sites), OTHER)
 
 
 class Admitted(NamedTuple):
@@ -101,12 +127,10 @@ class Intake:
                 return peer or bytes(4)
         return peer[12:] if len(peer) == 16 and peer.startswith(MAPPED) else peer
 
-    def _head_fault(self, headers: Mapping[str, str], site: str) -> str:
+    def _head_fault(self, headers: Mapping[str, str]) -> str:
         options = self._options
         if options.honour_opt_out and (headers.get("sec-gpc") == "1" or headers.get("dnt") == "1"):
             return "opted-out"
-        if options.sites and site not in options.sites:
-            return "wrong-origin"
         return ""
 
     def _beacon(self, request: HttpRequest, client: bytes) -> Admitted | str:
@@ -114,7 +138,7 @@ class Intake:
             return "test-beacon"
         headers = request.headers
         site = _host(headers.get("origin") or headers.get("referer", ""))
-        if fault := self._head_fault(headers, site):
+        if fault := self._head_fault(headers):
             return fault
         if len(request.body) > MOST_BEACON:
             return "too-large"
@@ -129,7 +153,7 @@ class Intake:
 
     def _reports(self, request: HttpRequest, client: bytes) -> Admitted | str:
         """Return the failed loads of a body; a browser sends reports by itself, without Origin."""
-        if fault := self._head_fault(request.headers, next(iter(self._options.sites), "")):
+        if fault := self._head_fault(request.headers):
             return fault
         failed = []
         for one in failed_loads(request.body):

@@ -14,7 +14,6 @@ from configtron.model.fleet import NOT_HERE
 BEACONS = {
     "unreadable": "neither our beacon nor boomerang's nor web-vitals', or a field of the wrong kind",
     "other-metric": "a metric of web-vitals other than the one that is collected",
-    "wrong-origin": "Origin (else Referer) is not one of the measured sites",
     "opted-out": "the browser sends Sec-GPC or DNT, and the endpoint honours them",
     "test-beacon": "sent by `configtron doctor`",
     "program": "the User-Agent is of a program (bot), not of a browser",

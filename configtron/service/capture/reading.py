@@ -15,7 +15,7 @@ import numpy as np
 from configtron.fingerprint.capture import native
 from configtron.fingerprint.capture.dissect import Dissector
 from configtron.fingerprint.capture.pcap import BAD_TIME
-from configtron.fingerprint.capture.reading import read
+from configtron.fingerprint.capture.reading import LEFT, read
 from configtron.fingerprint.capture.source import CaptureSource, opened
 from configtron.fingerprint.capture.tshark import opened_by
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, Endpoint, Frames, Rows
@@ -34,16 +34,20 @@ from configtron.service.progress import Progress, StepProgress, unheard
 
 # A line of a key log: which secret, the client's random number, the secret.
 SECRET = re.compile(r"[A-Z][A-Z0-9_]* [0-9a-fA-F]{16,} [0-9a-fA-F]{16,}\s*$")
-# Counts of a file that was not read to its end.
-UNREAD = ("cut-file", "malformed-record", "cut-compression", BAD_TIME)
+# How the names of counts begin of what was not read, or not whole: of a file, a record, a packet.
+UNREAD = ("cut-", "malformed-")
 # Enough for the first packet of a capture.
 LOOK_BYTES = 1 << 16
 Lacks = Callable[[ModuleNotFoundError], object]
 Taken = Callable[[Frames, CaptureSource], Frames]
 # Counts of frames that something was found in, beside the totals.
 FOUND = frozenset(
-    ("frames", "tcp", "connections", "dissected", "longer-than-frame", "out-of-order", "out-of-order-us", "clock-step")
-).union(OPENED)
+    (
+        *OPENED,
+        *"frames tcp connections dissected longer-than-frame out-of-order out-of-order-us clock-step".split(),
+        LEFT,
+    )
+)
 _SEALED = "is encrypted; capture where it is not: on the tunnel's own interface, or behind its end"
 # Link types that are not read.
 _LINKS = {
@@ -142,7 +146,7 @@ class CaptureReading:
     @property
     def is_whole(self) -> bool:
         """Return whether every file was read to its end, and every frame."""
-        return not (self._gathering.unread or any(self.counts[name] for name in UNREAD))
+        return not (self._gathering.unread or any(name.startswith(UNREAD) for name in +self.counts))
 
     def warnings(self) -> list[str]:
         """Return why TLS keys were not used, which frames were not read, and what to do, a sentence each."""

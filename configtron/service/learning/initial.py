@@ -139,7 +139,7 @@ def train_initial(
         parts = [_of_file(path) for path in options.files]
         states = joined(parts)
         if options.places:
-            places = Places(options.places)
+            places = Places(options.places, located=True)
             states = placed(states, lambda prefix: places.location(prefix.partition("/")[0]))
         good, left_out = checked(states, clock())
         with EndStateRows(options.db) as store:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from configtron.intake.pageloads.intake import IntakeOptions, sites_of
 from configtron.intake.receiving.http_endpoint import beacons_at
 from configtron.learner.closed_loop import LoopOptions
 from configtron.learner.loop_maker import LoopMapMaker
@@ -69,7 +70,7 @@ class ServeOptions:
     come; log_path, log_group: socket of the web server's access log, as in `PagesOptions`; keys: folder of the key
     that signs maps; fresh: forget what was learned, and learn from the stored outcomes anew; stages: how maps reach
     clients; page: HOST:PORT of the live page and of /metrics, "" for none; strategies: shares of `--policy initial`,
-    as they are typed."""
+    sites: as of `sites_of`; both as they are typed."""
 
     lease: LeaseOptions
     keys: Path
@@ -89,11 +90,13 @@ class ServeOptions:
     stages: StageOptions = StageOptions()
     page: str = ""
     strategies: str = ""
+    sites: str = ""
 
     def __post_init__(self) -> None:
         """Check texts and the port. Errors: `BadInput`."""
         check_texts(self)
         check_number("port", self.port, 0, 65_535, whole=True)
+        sites_of(self.sites)
         if self.page:
             listener_place(self.page, "--page")
 
@@ -293,6 +296,7 @@ async def _run(
     else:
         source = enforcement.marker = EndedSockets(options.ports)
     outcomes = LocalOutcomes(AGENT, learner.boot, source, book, learning.rows, options.log_path or LOG_PATH,
+                             IntakeOptions(sites_of(options.sites)),
                              log_group=web_group(options.log_group, options.ports))  # fmt: skip
     place = listener_place(options.page, "--page") if options.page else None
 

@@ -40,7 +40,8 @@ class PageOutcomes:
         clock: OutcomeClock = HOST_CLOCK,
     ) -> None:
         self._rows, self._clock = rows, clock
-        self.beacons = BeaconJoin(agent, boot, sequence=sequence, settle_ns=settle_ns)
+        options = options or IntakeOptions()
+        self.beacons = BeaconJoin(agent, boot, sequence=sequence, settle_ns=settle_ns, site_of=options.site_of)
         self.failures = FailureJoin(self.beacons, ask, clock.boot_ns())
         self.intake = Intake(options)
         self.endpoint = BeaconEndpoint(self.intake, self.admit)

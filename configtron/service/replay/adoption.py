@@ -12,13 +12,14 @@ ends by its number. In a folder with such files a capture without one is reporte
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import cast
 
 from configtron.fingerprint.capture.source import LOOK, opened
 from configtron.model.bounds import check_text
-from configtron.model.errors import BadInput
+from configtron.model.errors import DONE, NOTHING, PARTIAL, USAGE, BadInput
 from configtron.model.records import Json, canonical
 from configtron.report import replay_results as results
 from configtron.report.replay_results import CONNECTION, Played
@@ -26,6 +27,8 @@ from configtron.service.capture.reading import Lacks, connection_forms
 from configtron.service.replay.capture_contexts import is_capture
 
 SUFFIX = ".expected.jsonl"
+# Names of captures: what else is in such a file is refused by its name.
+NAMED = re.compile(r"\.(pcapng|p?cap)(\.(gz|bz2|xz|zst|lz4))?$")
 SCHEMA = "configtron.connection/1"
 LOST = "expected file without its capture: "
 Form = dict[str, Json]
@@ -47,9 +50,9 @@ def holds_connections(path: Path) -> bool:
 
 
 def captures_in(folder: Path) -> list[Path]:
-    """Return all files of a folder that begin as captures do, also compressed."""
+    """Return all files of a folder that begin as captures do or are named as such, also compressed."""
     check_text("folder", folder)
-    return sorted(path for path in folder.rglob("*") if _begins(path))
+    return sorted(path for path in folder.rglob("*") if path.is_file() and (NAMED.search(path.name) or _begins(path)))
 
 
 def _begins(path: Path) -> bool:
@@ -143,24 +146,28 @@ def adopt(captures: Sequence[Path], lacks: Lacks = str) -> list[tuple[Path, Path
     return written
 
 
-def adopt_in(files: Sequence[Path], lacks: Lacks = str) -> tuple[list[str], bool]:
-    """Adopt captures, and those in folders; return a line about each, and whether any is adopted and has a connection.
+def adopt_in(files: Sequence[Path], lacks: Lacks = str) -> tuple[list[str], int]:
+    """Adopt captures, and those in folders; return a line about each, and the exit code: one that cannot be read leaves
+    the others as they are (3), or alone (2); no connection is 4.
 
-    Errors: `BadInput`, also where there is no capture.
+    Errors: `BadInput` where there is no capture, `Missing`.
     """
     check_text("files", list(files))
     found = [path for file in files for path in (captures_in(file) if file.is_dir() else [file])]
     if not found:
         raise BadInput("nothing to adopt: name captures (pcap, pcapng, also compressed), or folders of them")
-    written = adopt(found, lacks)
-    kept = [
-        f"kept as what is expected: {path} ({count} connection{'' if count == 1 else 's'})"
-        for _, path, count in written
-        if count
-    ]
-    empty = [f"{one}: no TCP connection in it, so none is expected of it" for one, _, count in written if not count]
-    old = len(found) - len(written)
-    left = (
-        [f"left as they are: {old} adopted before; without --adopt they are compared, --update renews"] if old else []
-    )
-    return kept + empty + left, bool(kept + left)
+    written, bad = list[tuple[Path, Path, int]](), list[str]()
+    for path in found:
+        try:
+            written += adopt((path,), lacks)
+        except BadInput as error:
+            bad.append(f"not adopted: {error}")
+    lines = [
+        f"kept as what is expected: {path} ({count} connection{'s' * (count > 1)})" if count
+        else f"{one}: no TCP connection in it, so none is expected of it"
+        for one, path, count in sorted(written, key=lambda one: not one[2])
+    ]  # fmt: skip
+    old = len(found) - len(written) - len(bad)
+    left = [f"left as they are: {old} adopted before; without --adopt they are compared, --update renews"] * bool(old)
+    code = (PARTIAL if bad else DONE) if old or any(count for *_, count in written) else USAGE if bad else NOTHING
+    return lines + left + bad, code

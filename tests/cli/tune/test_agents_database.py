@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import io
+import os
+import pwd
 from pathlib import Path
 
 import click
 import pytest
 
+from configtron.cli.outermost import run
 from configtron.cli.root import root
 from configtron.cli.settings import Settings, settings
 from configtron.cli.tune.resolved import agents_database
 from configtron.linux.xdg import JOINED, MANAGERS_DB, SERVICES_DB, default_db, elsewhere, services_database
+from configtron.model.errors import DONE, USAGE
 from configtron.tune.fleet_units import AGENT_STATE, MANAGER_STATE
 from configtron.tune.units import STATE
 
@@ -43,3 +48,22 @@ def test_the_services_database_is_named_where_the_user_has_named_none(tmp_path: 
     assert services_database(default_db(), here) == here and services_database(default_db(), other) is None
     assert services_database(other, here) is None and elsewhere(other, "learn status", here) == ""
     assert elsewhere(default_db(), "learn status", here).endswith(f": configtron --db {here} learn status")
+
+
+def test_an_agents_secret_is_no_word_of_a_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enroll = ("learn", "manager", "enroll", "a", "--address", "tcp://192.0.2.1:5560", "--keys", str(tmp_path / "keys"))
+    assert run(["--db", str(tmp_path / "a.db"), *enroll]) == DONE
+    echo, line, pipe, _, *words = capsys.readouterr().out.split()
+    assert (echo, pipe, words) == ("echo", "|", ["tune", "agent", "--join", "-"])
+    joining = [*words[:2], "--user", pwd.getpwuid(os.getuid()).pw_name, "--folder", str(tmp_path / "agent"), "--join"]
+    (tmp_path / "line").write_text(f" {line}\n")
+    for word, code, says in (
+        ("-", DONE, "joined tcp://192.0.2.1:5560 as a"), (f"@{tmp_path / 'line'}", DONE, " as a; next"),
+        (f"@{tmp_path / 'absent'}", USAGE, "No such file"), (f"@{tmp_path}", USAGE, "Is a directory"),
+        ("@/dev/null", USAGE, "copy all of it"), (line[1:], USAGE, "copy all of it"),
+    ):  # fmt: skip
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{line}\n"))
+        assert run([*joining, word]) == code
+        assert says in (err := capsys.readouterr().err) and err.count("\n") == 1

@@ -23,6 +23,7 @@ from configtron.fingerprint.passive.columns import ABSENT, COUNTED, TYPES, Frame
 from configtron.fingerprint.passive.connections import PASSES, connect
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
+from configtron.fingerprint.passive.limits import PAST
 from configtron.fingerprint.passive.retransmissions import KINDS
 from configtron.fingerprint.passive.summary import summarise
 from configtron.model.errors import BadInput
@@ -258,7 +259,8 @@ def test_connections_are_summarised_the_same(seed: int) -> None:
     passes, ports = native.passes(), np.array([[40000, 443]] * 40)
     assert passes is not None and passes.shares is not None and passes.repeats is not None
     found = connect(Rows(**columns), ports, passes=passes)
-    one, other = (summarise(found, {0: [1280]}, passes=some).columns for some in (passes, PASSES))
+    past = {frame: dict(zip(PAST, chance.integers(-1, 4000, 2).tolist(), strict=True)) for frame in range(0, count, 2)}
+    one, other = (summarise(found, {0: [1280]}, past, passes=some).columns for some in (passes, PASSES))
     assert [name for name in other if one[name].tolist() != other[name].tolist()] == []
     shown = [name for name, column in one.items() if name.endswith("_times") and column.any()]
     assert len(shown) >= 8 and sum(one[f"server_{kind}"].any() for kind in KINDS) >= 5

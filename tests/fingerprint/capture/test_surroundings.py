@@ -113,13 +113,26 @@ def test_bad_files_are_one_line(tmp_path: Path) -> None:
                 Surroundings(*given)
 
 
-def test_a_damaged_file_knows_nothing(tmp_path: Path) -> None:
+def test_a_file_of_another_kind_is_named(tmp_path: Path) -> None:
+    path, place = tmp_path / "a.mmdb", {"location": {"latitude": 1, "longitude": 2}}
+    for record, kinds in ((place, [True]), ({"asn": "AS64500"}, [False]), ({"country": "DE"} | place, [False, True]),
+                          ({"is_anonymous": 1}, []), ({"asn": "none"}, []), (7, [])):  # fmt: skip
+        path.write_bytes(mmdb.database({"192.0.2.0/25": {}, "192.0.2.128/25": record}, "Other-Kind"))  # type: ignore[dict-item]
+        for located in (False, True):
+            if located in kinds:
+                assert len(surroundings.Places([path], located=located)) == 1
+            else:
+                with pytest.raises(BadInput, match="a.mmdb: a database of type Other-Kind, which has no"):
+                    surroundings.Places([path], located=located)
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     whole = mmdb.database({"198.51.100.0/24": {"autonomous_system_number": 64500}})
     at = whole.index(mmdb.MARKER)
     path = tmp_path / "damaged.mmdb"
     path.write_bytes(whole[: at - 12] + b"\xff" * 12 + whole[at:])
-    found = Surroundings([path]).about("198.51.100.9")
-    assert found.asn is None and found.region == ""
+    with pytest.raises(BadInput, match="damaged.mmdb: not a MaxMind-format"):
+        Surroundings([path])
 
 
 @pytest.mark.parametrize("noise", [b"{}\n[]\n", b"\n\nhello, world\n", b"\x00\x01\xff\n", b"1.2.3.4 GET /\n"])

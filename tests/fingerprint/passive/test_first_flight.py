@@ -153,6 +153,9 @@ def probe(pause_s: float) -> list[Step]:
     (talk(first(3), acked(2, AFTER), then(3, 4)), 3, ""),
     (talk(first(3), acked(2, AFTER), then(3, 5)), 3, "no-growth"),
     (talk(first(2), acked(0, AFTER), then(2, 2)), 2, "no-growth"),
+    # by what it echoes the server had not heard the second ACK, with which it may send six, or it had
+    *((talk(first(3), acked(2, AFTER), acked(3, AFTER + 0.002), flight(SECOND + 0.004, 3, 6, echo_s=echo)), 3, proof)
+      for echo, proof in ((AFTER, "no-growth"), (AFTER + 0.002, ""))),
     (talk(first(3), acked(3, AFTER), then(3, 2), says(1, SECOND + 0.0022, ACK, 1 + 5 * FULL, 101, 700),
           says(1, SECOND + 0.0023, ACK, 701 + 5 * FULL, 101, FULL)), 3, "no-growth"),
     (talk(first(10), *bottleneck(2)), 10, "no-growth"),

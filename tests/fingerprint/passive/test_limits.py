@@ -135,3 +135,23 @@ def test_a_merged_frame_counts_no_packets(size: int, limit: str, tmp_path: Path)
         conversation.frames[n] = at, frame[:4] + ident + frame[6:]
     (_, most) = max((share.ns, share.limit) for share in read(conversation, tmp_path).limits)
     assert most == limit
+
+
+@pytest.mark.parametrize(("grows", "lost", "limit"), [
+    (0, (), "sender"), (1, (), "congestion"), (0, (20,), "congestion"), (0, (1, 290), "congestion"),
+])  # fmt: skip
+def test_a_level_flight_stays_level_over_parts(grows: int, lost: tuple[int, ...], limit: str, tmp_path: Path) -> None:
+    """Flights of four segments or more, each released by the ACK of the one before."""
+    conversation, sent = Conversation(mss=200), 0
+    for n in range(600 - 300 * grows):
+        at, many = 0.2 + n / 10, 4 + grows * n // 3
+        conversation.flight(at, sent, many, skip=(0,) if n in lost else (), size=188)
+        if n in lost:
+            for k in range(1, 4):
+                conversation.ack(at + 0.001 * k, sent, size=188)
+            conversation.flight(at + 0.05, sent, 1, size=188)
+        conversation.ack(at + 0.0999, sent := sent + many, size=188)
+    path = written(conversation.frames, tmp_path)
+    for most in (None, 1100, 1400, 2000):
+        (one,), _ = reports(path, most=most, buffer=1 << 14)
+        assert one.limits[0].limit == limit, (most, one.limits)

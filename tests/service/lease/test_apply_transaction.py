@@ -14,7 +14,7 @@ from configtron.db.tuning import Tuning
 from configtron.model.errors import BadInput, Mismatch, Missing
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place, Rules
-from configtron.service.lease import watchdog_process
+from configtron.service.lease import context, watchdog_process
 from configtron.service.lease.apply_transaction import apply_rules, keep_transaction
 from configtron.service.lease.context import LeaseContext
 from configtron.service.lease.recovery import GONE, recover_due
@@ -196,8 +196,9 @@ def test_after_a_reboot_nothing_is_written(here: Later, stack: Stack) -> None:
     [(os.readlink("/proc/self/ns/net"), []), pytest.param("net:[1]", [GONE], marks=pytest.mark.root)],
 )
 def test_acts_of_another_namespace_are_left_alone_unless_that_is_gone(
-    here: Later, stack: Stack, space: str, ended: list[str]
+    here: Later, stack: Stack, space: str, ended: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(context, "FIRST_PROCESSES", os.readlink("/proc/self/ns/pid"))
     enforce(replace(here, namespace=space), ONE)
     assert recover_due(replace(here, namespace="net:[2]")) == [], "its lease has time left"
     assert [one.why for one in recover_due(replace(here, namespace="net:[2]", ahead_s=1e6))] == ended
