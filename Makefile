@@ -12,7 +12,7 @@
 # make kmod   the kernel module for KERNEL (lab: the lab's guests; a release; the running one when not given)
 # make bpf    the BPF programs that come with the package, compiled anew from tune/drivers/bpf/*.bpf.c (clang, llvm)
 # make deb    a Debian package for hosts of a fleet, in dist/: the program, the packages it needs, units (docs/fleet.md)
-# make fuzz   captures and traces made of nonsense, guided by what they reach, for FUZZ_S seconds
+# make fuzz   captures and traces made of nonsense, guided by what they reach, for FUZZ_S seconds; then FRAMES hostile frames
 # make kmod-debug  the kernel module under debug kernels, for an hour: each congestion control, stress, planted mistakes
 # make check  the developer's loop: fast tests without root, network or sleeps, on two cores
 # make evidence  the papers' figures beside ours, as runs/evidence.md (EVIDENCE='--long --lab' for all), then every policy on fresh worlds
@@ -28,6 +28,7 @@
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11) python3)
 SEED ?= 1
 FUZZ_S ?= 600
+FRAMES ?= 1000000
 CONNECTIONS ?= 100000
 LOADS ?= 100
 # The last commit that is four hours older than the newest: work lands in less.
@@ -200,6 +201,8 @@ kmod-debug: install
 fuzz: $(INSTALLED)
 	$(call say,arbitrary captures and traces for $(FUZZ_S) s - seed $(SEED))
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.support.fuzzer $(FUZZ_S) $(SEED)
+	$(call say,hostile frames at a manager: $(FRAMES) - seed $(SEED))
+	@$(BIN)/python -m tests.support.fleet_fuzzer $(FRAMES) $(SEED)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

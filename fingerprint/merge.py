@@ -8,13 +8,14 @@ it; no trial is dropped (all are kept in `trials`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from configtron.fingerprint.contradiction import upheld
 from configtron.fingerprint.grades import RULES, GradeRule, agreement_of
 from configtron.fingerprint.verdict import PASSING, by_knob, number, seen, settled
 from configtron.model.nouns import Observation
 
+Settle = Callable[[Sequence[Observation]], tuple[Observation, Sequence[Observation]]]
 # The methods of first flights in captures begin so (`passive/readings.py`).
 CAPTURED = "first flight"
 # A bound that was read after a repeated handshake: Linux begins such a connection with one segment, or with its route's
@@ -54,16 +55,23 @@ def witnessed(trials: Sequence[Observation]) -> Sequence[Observation]:
     return [t for t in trials if t is not higher[0]] if lone else trials
 
 
-def merge_all(trials: Iterable[Observation], rules: Sequence[GradeRule] = RULES) -> dict[str, Observation]:
+def settle(trials: Sequence[Observation]) -> tuple[Observation, Sequence[Observation]]:
+    """Return the verdict of one knob's readings, which does not contradict all of them, and those `witnessed`."""
+    return upheld(merge(trials), trials), witnessed(trials)
+
+
+def merge_all(
+    trials: Iterable[Observation], rules: Sequence[GradeRule] = RULES, settled_by: Settle = settle
+) -> dict[str, Observation]:
     """Return verdicts by knob, in knob order; one that only several trials show (`across`) takes its knob's place.
 
-    No verdict contradicts all trials of its knob.
+    No verdict contradicts all trials of its knob. settled_by: `settle`, or what remembers its results.
     """
     known = by_knob(trials)
-    verdicts = {knob: merge(known[knob]) for knob in known}
-    sure = {knob: witnessed(readings) for knob, readings in known.items()}
+    found = {knob: settled_by(readings) for knob, readings in known.items()}
+    verdicts, sure = ({k: one for k, (one, _) in found.items()}, {k: kept for k, (_, kept) in found.items()})
     for across in filter(None, (rule.across for rule in rules)):
         verdict = across(sure)
         if verdict is not None:
-            verdicts[verdict.knob] = verdict
-    return {knob: upheld(verdicts[knob], known.get(knob, ())) for knob in sorted(verdicts)}
+            verdicts[verdict.knob] = upheld(verdict, known.get(verdict.knob, ()))
+    return {knob: verdicts[knob] for knob in sorted(verdicts)}

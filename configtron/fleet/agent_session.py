@@ -92,6 +92,7 @@ class RememberManager(NamedTuple):
 
     term: int
     manager: str
+    proof: str
 
 
 class Remark(NamedTuple):
@@ -121,12 +122,14 @@ class AgentSession:
     hello          what the host is
     held           (term, version, digest) of the map in force, as what applies it reported
     manager        (term, name) of the latest manager obeyed, as it was remembered; (0, ""): none
+    proof          what that one said of itself
     """
 
     def __init__(
-        self, hello: AgentHello, held: tuple[int, int, bytes] = (0, 0, b""), manager: tuple[int, str] = (0, "")
-    ) -> None:
-        self._hello, self.held, self.manager = hello, held, manager
+        self, hello: AgentHello, held: tuple[int, int, bytes] = (0, 0, b""), manager: tuple[int, str] = (0, ""),
+        proof: str = "",
+    ) -> None:  # fmt: skip
+        self._hello, self.held, self.manager, self.proof = hello, held, manager, proof
         self.rejected: tuple[int, int] | None = None
         self.waiting = self.dropped = 0
         self.frozen = ""
@@ -225,7 +228,7 @@ class AgentSession:
     def _greeting(self) -> AgentHello:
         (term, version, digest), (seen_term, seen) = self.held, self.manager
         return replace(self._hello, term=term, version=version, digest=digest, seen_term=seen_term, seen=seen,
-                       clock_ns=self.clock_ns)  # fmt: skip
+                       clock_ns=self.clock_ns, proof=self.proof)  # fmt: skip
 
     def _silent(self, now: float) -> list[AgentEffect]:
         """Return a line where the manager has been silent for `SILENCE_S`, once until it is heard again."""
@@ -257,14 +260,18 @@ class AgentSession:
     def _obey(self, message: FromManager) -> list[AgentEffect]:
         """Accept the message's manager, or refuse it by name."""
         term, name = self.manager
+        proof = message.proof if isinstance(message, Welcome) else ""
         if (message.term, message.manager) == self.manager:
-            return []
+            if proof in ("", self.proof):
+                return []
+            self.proof = proof
+            return [RememberManager(*self.manager, proof)]
         if message.term > term:
-            self.manager = (message.term, message.manager)
+            self.manager, self.proof = (message.term, message.manager), proof
             self._offered, self._download, self._welcomed = (0, 0), None, False
             self._greeted_s = float("-inf")
             became = f"manager {message.manager} (term {message.term}) is obeyed from now on"
-            return [RememberManager(*self.manager), Remark(became, False)]
+            return [RememberManager(*self.manager, proof), Remark(became, False)]
         if message.term < term:
             why = f"manager {message.manager} (term {message.term}) is refused: {name} (term {term}) came after it"
         else:

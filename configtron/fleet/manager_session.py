@@ -6,7 +6,9 @@ Method     Every frame comes with the key of its connection, and each one's key 
            that was revoked is heard on no connection. An agent's name is its key's, whatever its frames say. A new
            version is announced to all agents; each asks for it, and gets it whole. A version that an agent rejected is
            not sent to it again until it is started anew.
-Stop when  An agent's hello names a later manager that it obeys: then this one stops, and names both.
+           What an agent says of another manager counts if it carries that manager's own proof. Of one agent a few
+           lines a minute are logged, the others counted.
+Stop when  An agent's hello proves that a later manager is obeyed: then this one stops, and names both.
 Reads as   Effects, in order: `SendTo`, `StoreRows`, `AgentReport`, `StopManager`, `ManagerRemark`.
 Fails as   A log line, once for each reason; a frame that is no message is answered by the reason.
 Differs    from a server that authenticates connections: libzmq asks about a key once, when a connection begins.
@@ -19,7 +21,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from nacl.signing import SigningKey
+
 from configtron.fleet.clock_steps import step_line
+from configtron.fleet.manager_proof import is_proven, proof_of
 from configtron.fleet.map_document import SignedMap, chunks, document
 from configtron.fleet.messages import (
     AgentHello,
@@ -48,7 +53,8 @@ MOST_STARTS, BOTH_S = 8, 5.0
 # s that a wall clock may differ until it is remarked upon, and that two frames in a row may differ about it: one that
 # was under way for long makes a clock look slow.
 SKEW_S, SAME_SKEW_S = 5.0, 1.0
-MOST_REMARKS = 1000
+# Reasons that are remembered, of each agent and of keys that are not heard; lines of one agent in so many s.
+MOST_REMARKS, MOST_LINES, LINES_S = 100, 5, 60.0
 
 
 class SendTo(NamedTuple):
@@ -138,29 +144,80 @@ class AgentState:
         return self.heard_s - self.begun_s > BOTH_S
 
 
+@dataclass
+class AgentLines:
+    """What of one agent is logged: reasons so far; lines since `since_s`, and how many more there were; frames that
+    were refused."""
+
+    reasons: set[str] = field(default_factory=set)
+    since_s: float = float("-inf")
+    lines: int = 0
+    unlogged: int = 0
+    refused: int = 0
+
+    def remark(self, text: str) -> list[ManagerEffect]:
+        """Return a line, once for each reason."""
+        if text in self.reasons:
+            return []
+        if len(self.reasons) >= MOST_REMARKS:
+            self.reasons.clear()
+        self.reasons.add(text)
+        return [ManagerRemark(text)]
+
+    def limited(self, name: str, effects: list[ManagerEffect], now: float) -> list[ManagerEffect]:
+        """Return the effects of one frame without the lines beyond `MOST_LINES`; no part of a line poses as another
+        line, or writes to a terminal."""
+        found = self.counted(name, now)
+        for effect in effects:
+            if not isinstance(effect, ManagerRemark):
+                found.append(effect)
+            elif self.lines < MOST_LINES:
+                self.lines += 1
+                text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in effect.text)
+                found.append(effect._replace(text=text))
+            else:
+                self.unlogged += 1
+        return found
+
+    def counted(self, name: str, now: float) -> list[ManagerEffect]:
+        """Begin another minute if it is time; return a line about those that were not logged, if any."""
+        if now - self.since_s < LINES_S:
+            return []
+        text = (f"agent {name}: {self.unlogged} more lines about it in {LINES_S:g} s are not logged; {self.refused} of"
+                " its frames were refused so far; see that host, or revoke it")  # fmt: skip
+        found: list[ManagerEffect] = [ManagerRemark(text)] if self.unlogged else []
+        self.since_s, self.lines, self.unlogged = now, 0, 0
+        return found
+
+
 class ManagerSession:
     """One manager's conversations; times are seconds of any clock that is never set back.
 
     manager   its name: host and start, unlike any other's
     term      one more at each start
     allowed   public key (Z85 text) -> agent's name
+    key       by which every manager of the fleet signs
+    begun_ns  wall clock of its start
     """
 
-    def __init__(self, manager: str, term: int, allowed: Mapping[str, str]) -> None:
+    def __init__(self, manager: str, term: int, allowed: Mapping[str, str], key: SigningKey, begun_ns: int = 0) -> None:
         self.manager, self.term = manager, term
         self.allowed = dict(allowed)
         self.agents: dict[str, AgentState] = {}
         self.current: SignedMap | None = None
         # The frames of the current version, made when the first agent asks for it.
         self._chunks: list[bytes] = []
-        self._remarked: set[str] = set()
-        self.unheard = 0
+        self._key, self._proof = key.verify_key, proof_of(manager, term, begun_ns, key)
+        self.lines: dict[str, AgentLines] = {}
+        self._strangers, self.unheard = AgentLines(), 0
 
     def allow(self, allowed: Mapping[str, str]) -> None:
         """Replace the allow-list; it holds from the next frame on."""
         self.allowed = dict(allowed)
         for name in self.agents.keys() - set(allowed.values()):
             del self.agents[name]
+        for name in self.lines.keys() - set(allowed.values()):
+            del self.lines[name]
 
     def publish(self, new: SignedMap) -> list[ManagerEffect]:
         """Make a version the current one, and announce it: without that, an agent would ask at its next beat."""
@@ -169,14 +226,19 @@ class ManagerSession:
         return [self._to(connection, self._welcome()) for connection in heard]
 
     def _welcome(self) -> Welcome:
-        return Welcome(self.manager, self.term, self.current.head.version if self.current else 0)
+        return Welcome(self.manager, self.term, self.current.head.version if self.current else 0, self._proof)
 
     def receive(self, connection: bytes, key: str, data: bytes, now: float, now_ns: int = 0) -> list[ManagerEffect]:
         """Take a frame: of which connection, and by which key it was authenticated. `now_ns`: wall clock."""
         name = self.allowed.get(key)
         if name is None:
             self.unheard += 1
-            return self._remark(f"a frame by the key {key[:12]}... is dropped: revoked, or never enrolled")
+            return self._strangers.remark(f"a frame by the key {key[:12]}... is dropped: revoked, or never enrolled")
+        lines = self.lines.setdefault(name, AgentLines())
+        return lines.limited(name, self._heard(connection, name, lines, data, now, now_ns), now)
+
+    def _heard(self, connection: bytes, name: str, lines: AgentLines, data: bytes, now: float, now_ns: int) -> list[
+        ManagerEffect]:  # fmt: skip
         try:
             message = from_agent(data)
             agent = self.agents.setdefault(name, AgentState())
@@ -185,11 +247,12 @@ class ManagerSession:
             return [*back, *self._taken(connection, name, agent, message, now_ns)]
         except MessageError as error:
             rebuff = SendTo(connection, frame(Rebuff(self.manager, self.term, str(error)[:1000])))
-            return [*self._remark(f"agent {name}: a frame is refused: {error}"), rebuff]
+            lines.refused += 1
+            return [*lines.remark(f"agent {name}: a frame is refused: {error}"), rebuff]
 
     def _taken(self, connection: bytes, name: str, agent: AgentState, message: FromAgent, now_ns: int) -> list[
         ManagerEffect]:  # fmt: skip
-        """Take a message. Errors: `MessageError` for its rows."""
+        """Take a message. Errors: `MessageError` for its rows, and for what it does not prove."""
         match message:
             case AgentHello() | Beat():
                 return self._present(connection, name, agent, message, now_ns)
@@ -207,7 +270,7 @@ class ManagerSession:
 
     def watch(self, now: float) -> list[ManagerEffect]:
         """Return a line for each agent that has been silent for `AWAY_S`, once until it is heard again."""
-        found: list[ManagerEffect] = []
+        found = [line for name, lines in self.lines.items() for line in lines.counted(name, now)]
         for name, agent in self.agents.items():
             if not agent.is_away and now - agent.heard_s > AWAY_S:
                 agent.is_away = True
@@ -242,12 +305,12 @@ class ManagerSession:
         self, connection: bytes, name: str, agent: AgentState, message: AgentHello | Beat, now_ns: int
     ) -> list[ManagerEffect]:
         found: list[ManagerEffect] = []
+        if isinstance(message, AgentHello) and (stop := self._objected(name, message)):
+            return stop
         agent.held = (message.term, message.version)
         if message.clock_ns and now_ns:
             found += self._skewed(name, agent, (message.clock_ns - now_ns) / 1e9)
         if isinstance(message, AgentHello):
-            if stop := self._objected(name, message.seen_term, message.seen):
-                return stop
             if agent.hello is not None and agent.hello.boot != message.boot:
                 place = f"{message.term}.{message.version}" if message.version else "none"
                 found.append(ManagerRemark(f"agent {name} was started anew; the map it holds: {place}", False))
@@ -258,15 +321,20 @@ class ManagerSession:
                 text = (
                     f"agent {name}: two hosts use its key at once; revoke it, and enroll each under a name of its own"
                 )
-                found += self._remark(text)
+                found += self.lines[name].remark(text)
             if agent.frozen and not message.frozen:
                 agent.rejected, agent.reason = None, ""
             agent.waiting, agent.dropped, agent.frozen = message.waiting, message.dropped, message.frozen
         return [*found, self._to(connection, self._welcome())]
 
-    def _objected(self, name: str, term: int, manager: str) -> list[ManagerEffect]:
-        """Return the end of this manager, where an agent obeys one that came after it or has the same term."""
+    def _objected(self, name: str, hello: AgentHello) -> list[ManagerEffect]:
+        """Return the end of this manager, where an agent proves that it obeys one that came after it or has the same
+        term. Errors: `MessageError` for such words without that manager's proof."""
+        term, manager = hello.seen_term, hello.seen
         if term > self.term or (term == self.term and manager != self.manager):
+            if not is_proven(manager, term, hello.proof, self._key):
+                raise MessageError(f"it obeys a manager of term {term}, without a proof by the fleet's key that"
+                                   f" there is one; this one, {self.manager}, has term {self.term}")  # fmt: skip
             later = "came later" if term > self.term else "has the same term"
             return [StopManager(f"agent {name} obeys the manager {manager} (term {term}), which {later}; this one,"
                                 f" {self.manager} (term {self.term}), stops")]  # fmt: skip
@@ -288,7 +356,7 @@ class ManagerSession:
         if message.error:
             agent.rejected, agent.reason = place, message.error
             text = f"agent {name} rejects map {place[0]}.{place[1]}: {message.error}"
-            return [*self._remark(text), AgentReport(name)]
+            return [*self.lines[name].remark(text), AgentReport(name)]
         is_news = (message.refused, message.omitted) != (agent.refused, agent.omitted)
         agent.held, agent.refused, agent.omitted = place, message.refused, message.omitted
         found: list[ManagerEffect] = [AgentReport(name)]
@@ -297,18 +365,12 @@ class ManagerSession:
         entry, reason = message.refused[0]
         if not (count := refused_count(message.refused, message.omitted)):
             count = len(message.refused)
-            found += self._remark(f"agent {name} has Default in place of {count} profiles of map {place[0]}.{place[1]},"
-                                  f" which its driver lacks, e.g. {entry.removeprefix(ARM)}")  # fmt: skip
+            text = (f"agent {name} has Default in place of {count} profiles of map {place[0]}.{place[1]},"
+                    f" which its driver lacks, e.g. {entry.removeprefix(ARM)}")  # fmt: skip
         else:
-            found += self._remark(f"agent {name} leaves {count} entries of map {place[0]}.{place[1]} out, as of any"
-                                  f" map until its operator allows them, e.g. {entry}: {reason}")  # fmt: skip
-        return found
+            text = (f"agent {name} leaves {count} entries of map {place[0]}.{place[1]} out, as of any"
+                    f" map until its operator allows them, e.g. {entry}: {reason}")  # fmt: skip
+        return [*found, *self.lines[name].remark(text)]
 
     def _to(self, connection: bytes, message: FromManager) -> SendTo:
         return SendTo(connection, frame(message))
-
-    def _remark(self, text: str) -> list[ManagerEffect]:
-        if text in self._remarked or len(self._remarked) >= MOST_REMARKS:
-            return []
-        self._remarked.add(text)
-        return [ManagerRemark(text)]

@@ -47,6 +47,8 @@ Line = Annotated[str, Meta(max_length=1000)]
 Digest = Annotated[bytes, Meta(max_length=32)]
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+# No NaN passes a bound.
+Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
 
 
 class MessageError(Exception):
@@ -58,8 +60,8 @@ class SpanForm(Struct, frozen=True, array_like=True):
     as `value_text` writes them."""
 
     knob: Name
-    least: float | None = None
-    most: float | None = None
+    least: Finite | None = None
+    most: Finite | None = None
     values: Annotated[tuple[Name, ...], Meta(max_length=64)] = ()
 
 
@@ -69,6 +71,7 @@ class AgentHello(Struct, frozen=True, array_like=True, tag="hello"):
     term, version, digest  of the map in force; 0, 0, b"": none
     seen_term, seen        the latest manager that it has obeyed
     clock_ns               its wall clock, ns since 1970
+    proof                  what that manager says of itself, as its `Welcome` had it
     """
 
     boot: Name
@@ -83,6 +86,7 @@ class AgentHello(Struct, frozen=True, array_like=True, tag="hello"):
     bounds: Annotated[tuple[SpanForm, ...], Meta(max_length=256)] = ()
     allow_unfair: bool = False
     clock_ns: Count = 0
+    proof: Text = ""
 
 
 class Beat(Struct, frozen=True, array_like=True, tag="beat"):
@@ -117,7 +121,7 @@ class MapResult(Struct, frozen=True, array_like=True, tag="applied"):
     refused: Annotated[tuple[tuple[Text, Line], ...], Meta(max_length=MOST_REFUSED)] = ()
     omitted: Count = 0
     error: Line = ""
-    seconds: float = 0.0
+    seconds: Finite = 0.0
 
 
 def refused_count(listed: Iterable[tuple[str, str]], omitted: int) -> int:
@@ -161,11 +165,15 @@ class OutcomeBatch(Struct, frozen=True, array_like=True, tag="outcomes"):
 
 
 class Welcome(Struct, frozen=True, array_like=True, tag="welcome"):
-    """The manager's answer to `AgentHello` and `Beat`, and its news of a map: which one is current; version 0: none."""
+    """The manager's answer to `AgentHello` and `Beat`, and its news of a map: which one is current; version 0: none.
+
+    proof  that it is that manager of that term (`manager_proof.py`)
+    """
 
     manager: Text
     term: Count
     version: Count = 0
+    proof: Text = ""
 
 
 class Chunk(Struct, frozen=True, array_like=True, tag="chunk"):

@@ -60,7 +60,7 @@ def form(connection: ConnectionReport, files: list[str]) -> dict[str, Json]:
             "incomplete": connection.incomplete or None,
             "frag_needed": json_number(numbers["frag_needed"] or None),
             "frag_needed_mtu": json_number(numbers["frag_needed_mtu"]),
-            "limits": _limits(connection.limits),
+            "limits": _limits(connection.limits, connection.file, files),
             "options_cut": bool(numbers["options_cut"]) or None,
             "handshake": _without_none({**handshake, **agreed}),
             **{side: _side(connection, side) for side in SIDES},
@@ -96,12 +96,15 @@ def _side(connection: ConnectionReport, side: str) -> Json:
     return _without_none({"address": address(end), "port": end.port, **numbers, **derived})
 
 
-def _limits(shares: Sequence[Limit]) -> Json:
-    return [
-        {"limit": one.limit, "seconds": round(one.ns / 1e9, 9), "times": one.times, "grade": one.grade,
-         "frames": list(one.frames)}
-        for one in shares
-    ] or None  # fmt: skip
+def _limits(shares: Sequence[Limit], file: int, files: Sequence[str]) -> Json:
+    found: list[Json] = []
+    for one in shares:
+        places = [(frame >> FILE_SHIFT, frame & FRAME_MASK) for frame in one.frames]
+        other: list[Json] = [files[number] for number, _ in places] if any(at != file for at, _ in places) else []
+        frames: list[Json] = [frame for _, frame in places]
+        found.append({"limit": one.limit, "seconds": round(one.ns / 1e9, 9), "times": one.times, "grade": one.grade,
+                      "frames": frames, **({"files": other} if other else {})})  # fmt: skip
+    return found or None
 
 
 def _tls(hellos: Hellos) -> Json:
@@ -186,7 +189,11 @@ def _members(
     yield [f',"frame":{number}' for number in (frame & FRAME_MASK).tolist()]
     yield _named("handshake", _objects(_handshake_members(numbers), size))
     yield _member("incomplete", reports.incomplete or None)
-    yield [_limits_text(shares) for shares in limits_of(numbers)]
+    shares, own = limits_of(numbers), (frame >> FILE_SHIFT).tolist()
+    if len(files) > 1:
+        yield [_member("limits", _limits(some, file, files)) for some, file in zip(shares, own, strict=True)]
+    else:
+        yield list(map(_limits_text, shares))
     yield _by_value("merged", reports.merged[rows].tolist(), _true_or_none)
     yield list(_filled(reports, rows, (observations for observations, _ in texts)))
     yield _by_value("options_cut", numbers_of("options_cut", numbers["options_cut"]), _true_or_none)
@@ -222,7 +229,7 @@ def _side_members(reports: ConnectionReports, rows: slice, numbers: dict[str, Co
 
 
 def _limits_text(shares: Sequence[Limit]) -> str:
-    """Return the member of `_limits` with the comma before it; "" for none."""
+    """Return the member of `_limits` with the comma before it, of a single file; "" for none."""
     texts = (
         f'{{"frames":[{",".join(map(str, one.frames))}],"grade":"{one.grade}","limit":"{one.limit}",'
         f'"seconds":{round(one.ns / 1e9, 9)!r},"times":{one.times}}}'

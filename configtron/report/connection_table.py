@@ -26,13 +26,13 @@ from configtron.report.connection_json import form
 from configtron.report.connection_rows import texts_by_kind, tls_names
 from configtron.report.files import visible
 from configtron.report.folding import Sheet
-from configtron.report.printed import MOST_ROWS, cell, shown, size
-from configtron.report.slow_because import slow_because
+from configtron.report.printed import MOST_ROWS, cell, many, shown, size
+from configtron.report.slow_because import frame_name, slow_because
 
 TABLE = ("frame", "client", "server", "s", "rtt ms", "up", "up again", "down", "down again", "shut", "icw",
          "end", "tls", "http", "slow because")  # fmt: skip
 # The columns that `slow_because` reads.
-SAID = ("client_bytes", "server_bytes", "syns", "synacks", "server_resets", "client_zero_windows",
+SAID = ("frame", "client_bytes", "server_bytes", "syns", "synacks", "server_resets", "client_zero_windows",
         "server_zero_windows", "frag_needed", "frag_needed_mtu")  # fmt: skip
 # The column that a second line begins with.
 SECOND = "up"
@@ -77,12 +77,20 @@ def write_one(one: ConnectionReport, files: list[str], out: TextIO) -> None:
     for name in dict.fromkeys((*ends[0], *ends[1])):
         sides.add_row(name, *(_text(end.get(name)) for end in ends))
     del found["observations"]
+    found.pop("limits", None)
     about, verdicts = Sheet("connection", ""), Sheet("parameter", "value", "unit", "grade", "read from", "frames")
+    limited = Sheet("waited for", "share", "s", "times", "grade", "frames", right=("share", "s", "times"))
+    total, own = sum(share.ns for share in one.limits), int(one.numbers["frame"] or 0)
+    for share in one.limits:
+        frames = " ".join(frame_name(frame, own) for frame in share.frames)
+        part, seconds = f"{100 * share.ns / total:.1f} %", f"{share.ns / 1e9:.3f}"
+        limited.add_row(share.limit, part, seconds, str(share.times), share.grade, frames)
+    found["slow because"] = slow_because(one.numbers, one.limits) or None
     for name, value in found.items():
         about.add_row(name, _text(value))
     for seen in one.observations:
         verdicts.add_row(seen.knob, shown(seen), seen.unit, seen.grade, seen.method, " ".join(map(str, seen.evidence)))
-    for sheet in (about, sides, verdicts):
+    for sheet in (about, sides, *([limited] if one.limits else []), verdicts):
         sheet.write(out, color=False)
 
 
@@ -154,5 +162,5 @@ def _summary(sums: Counter[str], printed: int) -> str:
     count = sums["connections"]
     rest = f" ({printed} shown; --all shows every one)" if printed < count else ""
     lost = f"; {100 * sums['again'] / sums['data']:.2g} % sent again" if sums["data"] else ""
-    troubles = "".join(f"; {sums[name]} {name}{'s' * (sums[name] != 1)}" for name in list(SUMS)[3:])
-    return f"{count} connection{'s' * (count != 1)}{rest}; {size(sums['bytes'])}{lost}{troubles}"
+    troubles = "".join(f"; {many(sums[name], name + 's')}" for name in list(SUMS)[3:])
+    return f"{many(count, 'connections')}{rest}; {size(sums['bytes'])}{lost}{troubles}"

@@ -6,14 +6,15 @@ A number that the capture does not show is left out (JSON), empty (CSV) or "-" (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import merge
 from itertools import chain
 from typing import TextIO
 
-from configtron.fingerprint.merge import merge_all
+from configtron.fingerprint.merge import merge_all, settle
 from configtron.fingerprint.passive.connection_report import ConnectionReports
+from configtron.fingerprint.passive.readings import replaced
 from configtron.fingerprint.passive.traces import address_text
 from configtron.fingerprint.verdict import over
 from configtron.model.nouns import Fingerprint, Observation, Target, Vantage
@@ -23,13 +24,14 @@ from configtron.report.connection_json import json_rows
 from configtron.report.connection_rows import SHOWN_KNOBS, columns, csv_rows
 from configtron.report.connection_table import write_one, write_table
 from configtron.report.folding import Sheet
-from configtron.report.printed import cell
+from configtron.report.printed import cell, many
 from configtron.report.target_results import TargetResult
 
 BALANCED = "load_balancing"
 # What a server's routes set by client (`initcwnd`).
 ROUTED = frozenset(("icw", "icw_tls"))
 EVERY = ConnectionChoice()
+Seen = tuple[str, Sequence[Observation]]
 RowsOf = Callable[[ConnectionReports, list[str]], Iterator[str]]
 ROWS: dict[str, RowsOf] = {"jsonl": json_rows, "csv": csv_rows}
 # Parameters in the table of servers, before the MSS and the signature.
@@ -40,18 +42,23 @@ SERVER_KNOBS = ("icw", "icw_tls", "cwnd_at_request", "synack_rto", "data_rto", "
 class Servers:
     """Observations by server, so that several connections make one verdict: three that agree are an A."""
 
-    def __init__(self) -> None:
-        # Of each server, by what its client asked (`ConnectionReports.asked`), and by the client's address.
-        self._seen: dict[tuple[str, int], dict[tuple[object, ...], dict[bytes, list[Observation]]]] = {}
+    def __init__(self, *, every: bool = False) -> None:
+        """every: each trial has its trace id; else only where unlike ones are compared."""
+        # Trace ids and observations of each server, by what its client asked (`ConnectionReports.asked`), and by the
+        # client's address.
+        self._seen: dict[tuple[str, int], dict[tuple[object, ...], dict[bytes, list[Seen]]]] = {}
         self._names: dict[tuple[str, int], str] = {}
+        self._every, self._same = every, dict[Observation, Observation]()
+        # Verdicts by the readings, objects of `_same`.
+        self._settled: dict[tuple[int, ...], tuple[Observation, Sequence[Observation]]] = {}
 
-    def take(self, reports: ConnectionReports, *, every: bool = False) -> None:
-        """Remember; every: what has no value is asked for its trace too."""
-        for row, (observations, hellos) in enumerate(reports.without_frames(every=every)):
+    def take(self, reports: ConnectionReports) -> None:
+        """Remember."""
+        for row, (name, observations, hellos) in enumerate(reports.without_frames(self._same)):
             client, server = reports.ends[row]
             key = (address_text(server.address), server.port)
             clients = self._seen.setdefault(key, {}).setdefault(reports.asked(row), {})
-            clients.setdefault(client.address, []).extend(observations)
+            clients.setdefault(client.address, []).append((name, observations))
             if hellos[0] is not None and hellos[0].server_name:
                 self._names.setdefault(key, hellos[0].server_name)
 
@@ -60,28 +67,46 @@ class Servers:
         for key in sorted(self._seen):
             host = self._names.get(key, key[0])
             target = Target(host, *key)
-            every = tuple(chain.from_iterable(chain.from_iterable(c.values()) for c in self._seen[key].values()))
-            verdicts = merge_all(every)
+            alike = self._alike(key, self._every)
+            every = tuple(chain.from_iterable(chain.from_iterable(alike)))
+            verdicts = merge_all(every, settled_by=settle if self._every else self._settle)
             if BALANCED in verdicts:
-                verdicts[BALANCED] = _balanced(verdicts[BALANCED], self._seen[key].values())
+                if not self._every and (len(alike) > 1 or verdicts[BALANCED].value == "mixed"):
+                    # Trials of one connection are told from those of others.
+                    alike = self._alike(key, True)
+                    verdicts[BALANCED] = merge_all(chain.from_iterable(chain.from_iterable(alike)))[BALANCED]
+                verdicts[BALANCED] = _balanced(verdicts[BALANCED], alike)
             result = Result("", "capture", target, "", observations=every)
             yield TargetResult(site(host, key[1]), Fingerprint(target, "capture", verdicts), (result,))
 
+    def _alike(self, key: tuple[str, int], named: bool) -> list[list[list[Observation]]]:
+        """Return a server's trials, by what its clients asked, and by client; named: with trace ids."""
+        return [
+            [[replaced(one, name, ()) if named else one for name, ones in seen for one in ones] for seen in by.values()]
+            for by in self._seen[key].values()
+        ]
 
-def _balanced(every: Observation, alike: Collection[Mapping[bytes, list[Observation]]]) -> Observation:
+    def _settle(self, trials: Sequence[Observation]) -> tuple[Observation, Sequence[Observation]]:
+        key = tuple(map(id, trials))
+        if key not in self._settled:
+            self._settled[key] = settle(trials)
+        return self._settled[key]
+
+
+def _balanced(every: Observation, alike: Sequence[Sequence[Sequence[Observation]]]) -> Observation:
     """Return the verdict of the connections that asked alike: other offers, Hosts and paths have other answers.
 
-    alike   by client's address: what differs by the route alone is compared among connections of one client
+    alike   by client: what differs by the route alone is compared among connections of one client
     """
     verdicts = list[Observation]()
     unlike = over(BALANCED, every.trials, None, "N", reason="unclear:unlike-offers", details=dict(every.details))
     for clients in alike:
         # Where all asked alike, these are the trials of `every`.
         one = len(alike) == 1
-        found = [every if one else merge_all(tuple(chain.from_iterable(clients.values()))).get(BALANCED)]
+        found = [every if one else merge_all(chain.from_iterable(clients)).get(BALANCED)]
         differs = None if found[0] is None else found[0].detail("differs")
         if isinstance(differs, tuple) and ROUTED.issuperset(differs):
-            found = [merge_all(some).get(BALANCED) for some in clients.values()]
+            found = [merge_all(some).get(BALANCED) for some in clients]
             unlike = replace(unlike, reason="unclear:few-connections")
         verdicts += [one for one in found if one is not None and one.value is not None]
     return min(verdicts, key=lambda one: (one.value != "mixed", one.grade), default=unlike if every.value else every)
@@ -134,9 +159,9 @@ def write_servers(batches: Iterable[ConnectionReports], form: str, out: TextIO, 
     # Connections alone are not rendered so.
     from configtron.report.rendering import render
 
-    servers = Servers()
+    servers = Servers(every=form == "jsonl")
     for reports in batches:
-        servers.take(reports, every=form == "jsonl")
+        servers.take(reports)
     verdicts = list(servers.found())
     vantages = {"capture": Vantage("capture", "capture")}
     if form != "table":
@@ -151,7 +176,7 @@ def write_servers(batches: Iterable[ConnectionReports], form: str, out: TextIO, 
             silent += not any(cells)
             if any(cells):
                 sheet.add_row(item.site, *cells)
-        more = f"; {silent} more servers show none of these" if silent else ""
+        more = f"; {many(silent, 'more servers')} without any of these" if silent else ""
         sheet.caption = f"behind each value its grade{more}; -f csv has all, and why some have none"
         sheet.write(out, color=color)
 
@@ -173,7 +198,7 @@ class ConnectionLines:
 
 def counted(counts: Mapping[str, int]) -> str:
     """Return in a line the counts of frames read and not read."""
-    first = [f"{counts.get(name, 0)} {name}" for name in ("frames", "tcp", "connections")]
+    first = [many(counts.get(name, 0), name) for name in ("frames", "tcp", "connections")]
     rest = [f"{value} {name}" for name, value in sorted(counts.items()) if value and name not in _TOTALS]
     return ", ".join(first) + (f"; {', '.join(rest)}" if rest else "")
 

@@ -54,4 +54,4 @@ def can_be_written(*files: str | Path | None) -> None:
 
 def visible(text: str) -> str:
     """Return the text with each character that does not print as its number, so that it moves no cursor."""
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)

@@ -30,6 +30,11 @@ def text(value: Value) -> str:
     return f"{value:.3g}" if isinstance(value, float) else visible(str(value))
 
 
+def many(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 frame, 2 frames."""
+    return f"{number} {noun.removesuffix('s') if number == 1 else noun}"
+
+
 def size(number: int) -> str:
     """Return bytes in the largest unit of which there is one, with three digits: 1.25 MB."""
     amount, unit = float(number), SIZES[0]

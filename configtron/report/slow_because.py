@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK
 from configtron.fingerprint.passive.limits import Limit, limits
 
 # By limit: what is said of it. `s`: its seconds, `share`: of the duration, `times`, `frame`: its first evidence.
@@ -37,7 +38,7 @@ def slow_because(numbers: Mapping[str, float | None], known: Sequence[Limit] | N
             s=f"{one.ns / 1e9:.{1 if one.ns >= 1e9 else 3}f} s",
             share=f"{100 * one.ns / whole:.0f} %",
             times=one.times,
-            frame=min(one.frames, default=0),
+            frame=frame_name(min(one.frames, default=0), int(numbers["frame"] or 0)),
         )  # fmt: skip
         for one in said
     ]
@@ -56,3 +57,9 @@ def slow_because(numbers: Mapping[str, float | None], known: Sequence[Limit] | N
         mtu = int(numbers["frag_needed_mtu"] or 0)
         words.append(f"ICMP fragmentation needed {told} x, MTU {mtu}".removesuffix(", MTU 0"))
     return "; ".join(words)
+
+
+def frame_name(frame: int, own: int) -> str:
+    """Return a frame's number (both: file << 40 | number); of another file than frame `own`, as the table: 2:17."""
+    file = frame >> FILE_SHIFT
+    return f"{file + 1}:" * (file != own >> FILE_SHIFT) + str(frame & FRAME_MASK)

@@ -63,6 +63,7 @@ class Rows(NamedTuple):
                bytes that came twice (RFC 2883), and SACKED is not set; LATE: recorded behind a later one of its file
     check      TCP's checksum as captured, mixed with the SACK blocks: where a network card computes it, the capture has
                the pseudo-header's sum, which does not cover options
+    net        identifier (VNI) of the innermost network in VXLAN or Geneve, plus 1; 0: none
     """
 
     at: Column
@@ -83,6 +84,7 @@ class Rows(NamedTuple):
     ident: Column
     bits: Column
     check: Column
+    net: Column
 
     def take(self, index: Column | slice) -> Rows:
         """Return these rows, by number, mask or slice."""
@@ -98,7 +100,7 @@ TYPES = {
     "at": np.int64, "frame": np.int64, "pair": np.int32, "side": np.uint8, "seq": np.uint32, "ack": np.uint32,
     "flags": np.uint16, "window": np.uint16, "length": np.int32, "tsval": np.uint32, "tsecr": np.uint32,
     "mss": np.int32, "wscale": np.int16, "ttl": np.uint8, "tos": np.uint8, "ident": np.uint16, "bits": np.uint8,
-    "check": np.uint16,
+    "check": np.uint16, "net": np.uint32,
 }  # fmt: skip
 # Where the file's number stands in `Rows.frame`.
 FILE_SHIFT = 40

@@ -20,7 +20,7 @@ from configtron.fingerprint.passive.connections import Connections
 from configtron.fingerprint.passive.gathering import Batch
 from configtron.fingerprint.passive.later_flights import LaterFlight
 from configtron.fingerprint.passive.limits import Limit, largest, limits
-from configtron.fingerprint.passive.readings import CLOCKS, ConnectionReading, Hellos
+from configtron.fingerprint.passive.readings import CLOCKS, ConnectionReading, Hellos, replaced
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, SIDES
 from configtron.fingerprint.passive.tls import Hello
 from configtron.fingerprint.passive.traces import Opener, address_text, ends_of, target_of
@@ -154,16 +154,21 @@ class ConnectionReports:
         """Return what the client's SYN of the connection in that row offers, and its request or hello."""
         return self._reading.asked(int(self._batch.over[row]))
 
-    def without_frames(self, *, every: bool) -> Iterator[tuple[Iterator[Observation], Hellos]]:
-        """Yield the observations of each without frames, and the hellos: one of each kind is read.
+    def without_frames(
+        self, same: dict[Observation, Observation]
+    ) -> Iterator[tuple[str, Sequence[Observation], Hellos]]:
+        """Yield of each its trace id, the observations without it and without frames, and the hellos.
 
-        every: also those without a value have the trace id
+        One of each kind is read. same: the observations so far; equal ones are one object
         """
-        templates: dict[int, tuple[tuple[Observation, ...], Hellos]] = {}
+        templates: dict[int, tuple[list[Observation], Hellos]] = {}
         for row, (kind, connection) in enumerate(zip(self.kinds.tolist(), self._batch.over.tolist(), strict=True)):
             if kind not in templates:
-                templates[kind] = self.template(row)
-            yield self._reading.named(connection, templates[kind][0], every=every), templates[kind][1]
+                read, hellos = self.template(row)
+                bare = (replaced(one, "", ()) for one in read)
+                templates[kind] = [same.setdefault(one, one) for one in bare], hellos
+            found, hellos = templates[kind]
+            yield self._reading.name(connection), [self._reading.sized(connection, one, same) for one in found], hellos
 
     def without_observations(self) -> Iterator[ConnectionReport]:
         """Yield the report of each, in order, with its numbers alone: no packet is read for a verdict or a hello."""

@@ -146,6 +146,15 @@ class Gathering:
         """Connections that have been seen and not reported, as far as counted."""
         return len(self._before)
 
+    def _of_one_network(self, rows: Rows) -> Rows:
+        """Leave out segments of a second network between ends that have the same addresses and ports; count them."""
+        named = np.flatnonzero(rows.net)
+        way = rows.pair[named].astype(np.int64) * 2 + rows.side[named]
+        _, first, group = np.unique(way, return_index=True, return_inverse=True)
+        other = named[rows.net[named] != rows.net[named[first]][group]]
+        self.counts["second-network"] += len(other)
+        return rows.take(np.delete(np.arange(rows.size), other)) if len(other) else rows
+
     def _over(self, *, last: bool, now_ns: int = 0) -> Iterator[Batch]:
         rows, later = joined(self._parts), no_rows()
         if not last and (waits := rows.at > self._until).any():
@@ -153,7 +162,7 @@ class Gathering:
             since = int(np.argmax(waits))
             parts = (slice(since), slice(since, None)) if waits[since:].all() else (~waits, waits)
             rows, later = (rows.take(part) for part in parts)
-        self._parts = [later] if later.size else []
+        self._parts, rows = [later] if later.size else [], self._of_one_network(rows)
         if not rows.size:
             return
         found = connect(rows, self.pairs.ends.ports, self.steps, self.passes)

@@ -154,12 +154,13 @@ def _read(
 ) -> Segments | None:
     """Return the segments of these frames, IPv4's first. number: of each frame, with its file's."""
     first_bytes = _first_bytes_of(frames)
-    at = unfold(frames, first_bytes, network_at(first_bytes, counts), dissect, counts)
+    nets = np.zeros(len(frames.start), np.uint32)
+    at = unfold(frames, first_bytes, network_at(first_bytes, counts), dissect, counts, nets)
     found, four, six = _envelopes(_source_of_headers(first_bytes, frames, at, HEADER6.itemsize), frames, at, counts)
     quoted, sizes = quoted_packets(frames, at, four, six)
     if sizes:
         heads.too_big += _quoted(quoted, sizes, pairs)
-    return _segments(frames, number, first_bytes, found, pairs, counts) if len(found.frame) else None
+    return _segments(frames, number, first_bytes, found, pairs, counts, nets) if len(found.frame) else None
 
 
 def _quoted(frames: Frames, sizes: list[int], pairs: Pairs) -> Iterator[tuple[int, int, int]]:
@@ -285,8 +286,9 @@ def _both(four: Envelopes, six: Envelopes) -> Envelopes:
 
 
 def _segments(
-    frames: Frames, number: Column, first_bytes: Frames, about: Envelopes, pairs: Pairs, counts: Counter[str]
-) -> Segments | None:
+    frames: Frames, number: Column, first_bytes: Frames, about: Envelopes, pairs: Pairs, counts: Counter[str],
+    nets: Column,
+) -> Segments | None:  # fmt: skip
     room = frames.kept[about.frame] - about.tcp_at
     cut = room < 20
     source = _source_of_headers(first_bytes, frames, about.tcp_at, HEADER_TCP.itemsize)
@@ -314,7 +316,7 @@ def _segments(
         header["ack"].astype(np.uint32), flags, header["window"].astype(np.uint16), length.astype(np.int32),
         options.tsval, options.tsecr,
         options.mss, options.wscale, about.ttl, about.tos, about.ident, bits,
-        header["check"].astype(np.uint16) ^ options.blocks,
+        header["check"].astype(np.uint16) ^ options.blocks, nets[about.frame],
     )  # fmt: skip
     counts["tcp"] += len(rows.at)
     return segments_of(frames.data, rows, frames.start[about.frame] + about.tcp_at + size, size, room)

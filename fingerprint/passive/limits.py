@@ -42,7 +42,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import ABSENT, COUNTED, FRAME_MASK, SACKED, Column
+from configtron.fingerprint.passive.columns import ABSENT, COUNTED, SACKED, Column
 from configtron.fingerprint.passive.connections import NEVER, Connections, Shares, before, highest, leader, running
 from configtron.fingerprint.passive.first_flight import STAMP_BYTES
 from configtron.fingerprint.passive.retransmissions import CAUSES, PROBE_RTTS, TIMER_NS, Retransmissions, Sent
@@ -92,7 +92,7 @@ class Limit(NamedTuple):
     ns       the time, in nanoseconds; of all limits together it is the connection's duration exactly
     times    how many waits; of losses, how many repeats
     grade    "B" two kinds of evidence, "C" one, "L" at least, "N" unknown
-    frames   the first and the last frame that ended such a wait
+    frames   the first and the last frame that ended such a wait (file << 40 | number)
     """
 
     limit: str
@@ -131,7 +131,7 @@ def limits_of(columns: Mapping[str, Column]) -> list[tuple[Limit, ...]]:
     grade[:, UNKNOWN] = "N"
     order = np.argsort(-ns, axis=1, kind="stable")
     some = np.take_along_axis(ns, order, axis=1) > 0
-    parts = (ns, times, grade, np.maximum(first, 0) & FRAME_MASK, np.maximum(last, 0) & FRAME_MASK)
+    parts = (ns, times, grade, np.maximum(first, 0), np.maximum(last, 0))
     rows = zip(
         order[some].tolist(), *(np.take_along_axis(part, order, axis=1)[some].tolist() for part in parts), strict=True
     )

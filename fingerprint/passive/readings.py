@@ -73,6 +73,7 @@ CLOCKS = ("", "clock-step", "unclear:no-times")
 NOT_INFERRED = -2
 # In a template, the place of the frames of a first flight and of its bytes; -1 and less: of the frames of `PLACES`.
 FLIGHT, BYTES = -1 - PLACES, -1
+MARK = "bytes", BYTES
 NO_BYTES: dict[str, bytes] = {"client": b"", "server": b""}
 Hellos = tuple[Hello | None, Hello | None]
 
@@ -192,7 +193,7 @@ class ConnectionReading:
             alpn = next((message.alpn for message in secret if message.alpn), "")
             hellos = hellos[0], hellos[1]._replace(alpn=(alpn,)) if hellos[1] is not None and alpn else hellos[1]
         started = int(batch.summary.columns["started"][connection])
-        trace = Trace(self._name(connection), target, "capture", str(self._like.probe[connection]), started_at=started)
+        trace = Trace(self.name(connection), target, "capture", str(self._like.probe[connection]), started_at=started)
         found = [*self._inferences(connection, trace, streams, secret), *self._first_flight(connection, trace)]
         if hellos[0] is not None and hellos[1] is not None:
             found += self._at_request(connection, trace)
@@ -214,16 +215,16 @@ class ConnectionReading:
         host = [value for name, value in head_fields(stream) if name == "host"]
         return flags, offer, hello(stream) or (stream.partition(b"\r")[0], *host)
 
-    def named(self, connection: int, template: Iterable[Observation], *, every: bool) -> Iterator[Observation]:
-        """Yield the observations of a template without frames; every: with trace ids also where there is no value."""
-        name, size = self._name(connection), int(self._batch.summary.flights.size[connection])
-        for one in template:
-            details = tuple(
-                (what, size if value == BYTES and what == "bytes" else value) for what, value in one.details
-            )
-            yield one if one.value is None and not every else replaced(one, name, (), details)
+    def sized(self, connection: int, one: Observation, same: dict[Observation, Observation]) -> Observation:
+        """Return an observation of a template with the flight's bytes; equal ones are one object, of `same`."""
+        if MARK not in one.details:
+            return one
+        size = int(self._batch.summary.flights.size[connection])
+        made = replaced(one, "", (), tuple((MARK[0], size) if part == MARK else part for part in one.details))
+        return same.setdefault(made, made)
 
-    def _name(self, connection: int) -> str:
+    def name(self, connection: int) -> str:
+        """Return the trace id of a connection."""
         where = int(self._batch.summary.columns["frame"][connection])
         return f"{self._files[where >> FILE_SHIFT]}/{where & FRAME_MASK}"
 

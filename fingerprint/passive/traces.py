@@ -86,7 +86,7 @@ def packets_of(
     begin = int(found.begin[connection])
     part = slice(begin, min(int(found.end[connection]), begin + most))
     rows = [column[part].tolist() for column in found.rows]
-    (at, frame, pair, _, _, _, flags, window, length, tsval, tsecr, _, _, ttl, tos, ident, bits, _) = rows
+    (at, frame, pair, _, _, _, flags, window, length, tsval, tsecr, _, _, ttl, tos, ident, bits, *_) = rows
     version = batch.ends.version(pair[0])
     theirs = "server" if observer == "client" else "client"
     started, kept = at[0], batch.heads.kept

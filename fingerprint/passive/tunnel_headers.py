@@ -131,6 +131,8 @@ NAMES = (*OPENED, *CLOSED)
 KIND_BY_PORT, KIND_BY_PROTOCOL = np.zeros(1 << 16, np.uint8), np.zeros(256, np.uint8)
 # Kinds whose servers answer from their port; other tunnels draw a source port from the inner flow.
 ANSWERS = np.isin(("", *NAMES[1:]), ("l2tp", *CLOSED))
+# Kinds whose header has a network's identifier in its bytes 4 to 6.
+HAS_NETWORK = np.isin(("", *NAMES[1:]), ("vxlan", "geneve"))
 for _name, _ports in (*((name, ports) for name, (ports, _) in TUNNELS.items()), *CLOSED.items()):
     KIND_BY_PORT[list(_ports)] = NAMES.index(_name)
 for _name, (_numbers, _) in IN_IP.items():
@@ -139,8 +141,8 @@ for _name, (_numbers, _) in IN_IP.items():
 
 def frames_within(
     frames: Frames, at: Column, head: Column, protocol: Column, counts: Counter[str]
-) -> tuple[Column, Column, Column]:
-    """Return (rows of tunnel packets, bytes before the inner frame, its link type).
+) -> tuple[Column, Column, Column, Column]:
+    """Return (rows of tunnel packets, bytes before the inner frame, its link type, its network as `Rows.net`).
 
     at      bytes before the IP packet; this function sets it to -1 where the packet is encrypted
     head    bytes before the header behind IP's; protocol: that header's, 0: nothing to look at
@@ -170,7 +172,8 @@ def frames_within(
     at[rows[closed]] = -1
     for number, packets in enumerate(np.bincount(kind[valid | closed]).tolist()):
         counts[NAMES[number]] += packets
-    return rows[valid], (head + size)[valid], link[valid]
+    net = np.where(HAS_NETWORK[kind], (byte[12] << 16 | byte[13] << 8 | byte[14]) + 1, 0)
+    return rows[valid], (head + size)[valid], link[valid], net[valid]
 
 
 def _match_ip(data: Column, at: Column, size: Column) -> tuple[Column, Column]:

@@ -108,6 +108,7 @@ pub struct Rows<'a> {
     pub ident: &'a mut [u16],
     pub bits: &'a mut [u8],
     pub check: &'a mut [u16],
+    pub net: &'a mut [u32],
 }
 
 /// Lists beside the rows; each has room for all frames of the buffer.
@@ -236,7 +237,7 @@ fn segment(
     let start = usize::try_from(frames.start[number]).map_err(|_| None)?;
     let kept = usize::try_from(frames.kept[number]).map_err(|_| None)?;
     let frame = frames.data.get(start..start.checked_add(kept).ok_or(None)?).ok_or(None)?;
-    let packet = innermost(frame, frames.link[number], frames.length[number], opened)?;
+    let (packet, net) = innermost(frame, frames.link[number], frames.length[number], opened)?;
     let header = frame.get(packet.next_at..).filter(|rest| rest.len() >= 20).ok_or(None)?;
     let size = usize::from(header[12] >> 4) * 4;
     let length = packet.end - packet.next_at as i64 - size as i64;
@@ -268,6 +269,7 @@ fn segment(
     rows.ident[row] = packet.ident;
     rows.bits[row] = read.bits | if whole { 0 } else { CUT } | if packet.df { DF } else { 0 };
     rows.check[row] = u16_be(header, 16) ^ read.blocks;
+    rows.net[row] = net;
     let begin = start + packet.next_at + size;
     let held = if flags & RST == 0 { i64::from(length as i32).min(header.len() as i64 - size as i64) } else { 0 };
     lists.begin[row] = begin as i64;
@@ -286,16 +288,20 @@ fn segment(
     Ok(())
 }
 
-/// The innermost IP packet of a frame, which holds TCP.
-fn innermost(frame: &[u8], link: i64, length: i64, opened: &mut Vec<Kind>) -> Result<Packet, Odd> {
-    let (mut begin, mut link) = (0, link);
+/// The innermost IP packet of a frame, which holds TCP, and its network: `Rows.net` of columns.py.
+fn innermost(frame: &[u8], link: i64, length: i64, opened: &mut Vec<Kind>) -> Result<(Packet, u32), Odd> {
+    let (mut begin, mut link, mut net) = (0, link, 0);
     for _ in 0..=NESTED_MOST {
         let at = begin + network_at(frame.get(begin..).ok_or(None)?, link)?;
         let packet = packet(frame, at, length)?;
         if packet.protocol == TCP {
-            return Ok(packet);
+            return Ok((packet, net));
         }
         let (kind, size, inner) = tunnel(&packet, frame.get(packet.next_at..).ok_or(None)?)?;
+        if matches!(kind, Kind::Vxlan | Kind::Geneve) {
+            // Behind UDP's eight bytes, in bytes 4 to 6 of the tunnel's header.
+            net = (u32_be(frame, packet.next_at + 12) >> 8) + 1;
+        }
         opened.push(kind);
         begin = packet.next_at + size;
         link = inner;

@@ -113,6 +113,7 @@ pub unsafe extern "C" fn configtron_decode(
                 ident: column(rows, 15, count),
                 bits: column(rows, 16, count),
                 check: column(rows, 17, count),
+                net: column(rows, 18, count),
             },
             frames::Lists {
                 begin: column(lists, 0, count),

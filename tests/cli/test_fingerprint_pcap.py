@@ -139,7 +139,7 @@ def test_a_filter_is_made_for_each_link_layer(tmp_path: Path, capsys: Spoken) ->
         path.write_bytes(write.pcap([(at, head + frame) for at, frame in frames], nano=True, link=link))
         pcap(path, "-f", "csv", "--filter", "tcp port 40001")
         out, err = capsys.readouterr()
-        assert out.count("\n") == 2 and err == "20 frames, 10 tcp, 1 connections; 10 filtered\n", link
+        assert out.count("\n") == 2 and err == "20 frames, 10 tcp, 1 connection; 10 filtered\n", link
 
 
 def test_a_connection_in_whole(file: str, capsys: Spoken) -> None:
@@ -151,6 +151,22 @@ def test_a_connection_in_whole(file: str, capsys: Spoken) -> None:
         and ["handshake", "rtt", "0.040001"] in words
     )
     assert any(line[:1] == ["signature"] for line in words)
+
+
+def test_a_limit_names_the_file_of_its_frames(tmp_path: Path, capsys: Spoken) -> None:
+    talk = made.talk(made.flight(0.3, 0, 4), made.acked(4, 0.4), made.flight(2.4, 4, 1)).frames
+    parts = [str(tmp_path / name) for name in ("a.pcap", "b.pcap")]
+    for path, frames in zip(parts, (talk[:-1], talk[-1:]), strict=True):
+        Path(path).write_bytes(write.pcap(frames, nano=True))
+    pcap(*parts, "-f", "jsonl")
+    found = {one["limit"]: one for one in json.loads(capsys.readouterr().out)["limits"]}
+    assert (found["sender"]["frames"], found["sender"]["files"]) == ([9, 1], parts)
+    assert found["server"]["frames"] == [5] and "files" not in found["server"]
+    pcap(*parts, "--connection", "1:1")
+    out, err = capsys.readouterr()
+    assert re.search(r"^sender +87\.5 % +2\.100 +1 +C +9 2:1$", out, re.M) and "{" not in out
+    assert re.search(r"^slow because +sender's application or buffer 87 %$", out, re.M)
+    assert err == "10 frames, 10 tcp, 1 connection; 1 chosen\n"
 
 
 def test_lines_stand_by_first_frame_however_early_connections_end(

@@ -46,6 +46,22 @@ def test_no_page_is_wider_than_a_narrow_terminal() -> None:
     assert wide == []
 
 
+def test_every_help_is_shown() -> None:
+    assert {path: code for path in pages() if (code := run([*path.split(), "--help"]))} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", [
+    str(file.relative_to(ROOT)) for file in sorted((ROOT / "benchmarks").rglob("*.py"))
+    if 'if __name__ == "__main__"' in file.read_text()
+])  # fmt: skip
+def test_every_benchmark_says_what_it_is(file: str) -> None:
+    """Those without options of their own took `--help` for a number or a file."""
+    module = file.removesuffix(".py").replace("/", ".").removesuffix(".__main__")
+    done = subprocess.run([sys.executable, "-m", module, "--help"], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "") and len(done.stdout) > 40
+
+
 def test_each_command_of_learn_is_in_one_section() -> None:
     learn = pages()["learn"].command
     listed = [name for names in learn.sections.values() for name in names]  # type: ignore[attr-defined]

@@ -17,6 +17,7 @@ from nacl.signing import SigningKey
 
 from configtron.fleet import messages
 from configtron.fleet.agent_session import AgentSession, ForgetRows, LoadMap, ReadSpool, Remark, SendFrame
+from configtron.fleet.manager_proof import proof_of
 from configtron.fleet.manager_session import ManagerRemark, ManagerSession, SendTo, StopManager, StoreRows
 from configtron.fleet.map_document import DocumentForm, MapRefused, chunks, document, opened, signed, whole_map
 from configtron.fleet.map_table import V4, V6, key4, prefixes_of, table_from, table_of
@@ -34,6 +35,7 @@ from configtron.fleet.messages import (
 from configtron.model.errors import BadInput
 from configtron.model.fleet import Band, FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
+from tests.support.fleet_fuzzer import fuzz_frames
 
 KEY = SigningKey(b"k" * 32)
 PROFILES = {"fast": Profile("fast", (("initcwnd", 30),)), "none": Profile("none")}
@@ -45,7 +47,7 @@ ALLOWED = {"key-of-web1": "web1", "key-of-web2": "web2"}
 
 
 def manager(term: int = 1, name: str = "") -> ManagerSession:
-    found = ManagerSession(name or f"m{term}", term, ALLOWED)
+    found = ManagerSession(name or f"m{term}", term, ALLOWED, KEY)
     found.publish(signed(replace(MAP, term=term), found.manager, 1, KEY))
     return found
 
@@ -182,11 +184,48 @@ def test_a_manager_of_an_earlier_term_or_of_the_same_is_refused_by_one_line_that
     one, new, old = agent(), manager(*first), manager(*second)
     exchanged(one, new, one.tick(0.0), 0.0)
     assert one.manager == first
-    effects = exchanged(one, old, one.receive(frame(Welcome(second[1], second[0], 1)), 1.0), 1.0)
+    (welcome,) = sent_to(old, agent().tick(0.0)[-1])
+    effects = exchanged(one, old, one.receive(welcome, 1.0), 1.0)
     (remark,) = [e for e in effects if isinstance(e, Remark)]
     (stop,) = [e for e in effects if isinstance(e, StopManager)]
     assert all(name in remark.text for name in names)
     assert all(word in stop.reason for word in (first[1], second[1], why))
+
+
+@pytest.mark.parametrize("proof", [
+    "", "5", f"5 {'0' * 128}", "5 \u0660", proof_of("evil", 2, 5, KEY),
+    proof_of("evil", 10**6, 5, SigningKey(b"o" * 32)),
+    proof_of("other", 10**6, 5, KEY), proof_of("evil", 10**6, 6, KEY).replace("6", "5", 1),
+])  # fmt: skip
+def test_a_later_manager_without_its_proof_stops_none_and_forges_no_line(proof: str) -> None:
+    """One frame of any agent ended the manager for good."""
+    other = manager()
+    for name in ("evil", "x\nERROR fake \x1b[2J"):
+        effects = other.receive(
+            b"c", "key-of-web1", frame(AgentHello("b", "0", seen_term=10**6, seen=name, proof=proof)), 0
+        )
+        assert {type(effect) for effect in effects} <= {SendTo, ManagerRemark}
+    other.receive(b"c", "key-of-web1", b"\x02" + msgpack.encode(["x\nERROR \x1b[1m", 1]), 0)
+    assert other.lines["web1"].refused == 3
+    (welcome,) = sent_to(other, agent().tick(0.0)[-1])
+    assert from_manager(welcome) == Welcome("m1", 1, 1, proof_of("m1", 1, 0, KEY))
+
+
+def test_hostile_frames_stop_store_and_log_nothing_that_they_should_not() -> None:
+    found = fuzz_frames(10_000, 1)
+    assert found.rows > 2 and 2000 < found.refused < 9500 and found.lines < 60 and found.grown_kib < 20_000
+
+
+def test_an_agent_that_is_refused_for_ever_has_some_lines_a_minute_and_a_count() -> None:
+    other, found = manager(), list[ManagerRemark]()
+    for at in range(2500):
+        hostile = b"\x02" + msgpack.encode([f"{at}\nERROR\x1b[1m"])
+        effects = [*other.receive(b"c", "key-of-web1", hostile, at / 40), *other.watch(at / 40)]
+        found += [effect for effect in effects if isinstance(effect, ManagerRemark)]
+    assert len(found) == 11 and "2395 more lines" in found[5].text and "2401 of its frames" in found[5].text
+    assert all(one.text.isprintable() for one in found)
+    (line,) = other.receive(b"d", "key-of-web2", b"\x02", 62.5)[:1]
+    assert isinstance(line, ManagerRemark), "another agent's lines are its own"
 
 
 @pytest.mark.parametrize("version", [1, 7])
@@ -275,7 +314,7 @@ def test_a_map_that_no_agent_takes_is_not_signed(change: dict[str, object], reas
 
 def test_a_large_document_comes_in_chunks_that_may_be_lost_and_reordered() -> None:
     prefixes = {f"{10 + at // 65_536}.{at // 256 % 256}.{at % 256}.0/24": "near" for at in range(60_000)}
-    one, other = agent(), ManagerSession("m1", 1, ALLOWED)
+    one, other = agent(), ManagerSession("m1", 1, ALLOWED, KEY)
     other.publish(signed(replace(MAP, prefixes=prefixes), "m1", 1, KEY))
     assert other.current is not None and len(chunks(document(other.current))) == 3
     welcomed = sent_to(other, one.tick(0.0)[-1])

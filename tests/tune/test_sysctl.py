@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -114,6 +115,20 @@ def test_what_stood_before_comes_back_exactly(hosts: Hosts, driver: SysctlDriver
     assert later.before() == before, "asked while in force, it still says what was before"
     later.revert(before)
     assert texts(hosts) == untouched
+
+
+def test_a_route_that_names_another_control_is_a_difference(hosts: Hosts, driver: SysctlDriver) -> None:
+    driver.apply(Changes({"reno": Profile("reno", (("tcp_congestion_control", "reno"),))}, default="reno"))
+    routes = [("198.51.100.64/26", "cubic"), ("203.0.113.7/32", "cubic"), ("2001:db8:7::/48", "cubic"),
+              ("198.51.100.128/26", "reno")]  # fmt: skip
+    assert driver.ask(driver.read()).differences == () and driver.ask(Rules()).differences == ()
+    for act in ("add", "del"):
+        for prefix, congctl in routes:
+            subprocess.run(
+                ["ip", "-n", hosts.server, "route", act, prefix, "dev", "lo", "congctl", congctl], check=True
+            )
+        found = {(one.scope, one.applied, one.found.split(",")[0]) for one in driver.ask(driver.read()).differences}
+        assert found == ({(prefix, "reno", "cubic") for prefix, _ in routes[:3]} if act == "add" else set())
 
 
 def test_a_knob_that_a_later_profile_leaves_out_goes_back(hosts: Hosts, driver: SysctlDriver) -> None:

@@ -29,9 +29,10 @@ from configtron.linux.netlink import Netlink
 from configtron.model.errors import BadInput, Missing, Refused
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
-from configtron.model.tuning import Changes, Place, Reach, Rules
+from configtron.model.tuning import Answers, Changes, Place, Reach, Rules
 from configtron.tune.drivers.congestion_controls import ALLOWED, writable
 from configtron.tune.drivers.route.annotations import MOST_NOTES, Notes, format_note, free, profile_of
+from configtron.tune.drivers.route.answers import EVERYWHERE, against_routes
 from configtron.tune.guard import DriverReach, check_reach
 from configtron.tune.listeners import BY_EBPF_ALONE
 from configtron.tune.metrics import MOST_RTO_S
@@ -232,6 +233,12 @@ class SysctlDriver:
         with netns.inside(self.place.netns):
             found = tuple((knob, _value(knob)) for knob, _ in rules.profiles[rules.default].settings)
         return Rules({**rules.profiles, rules.default: Profile(rules.default, found)}, {}, rules.default)
+
+    def ask(self, rules: Rules) -> Answers:
+        """Return where a route names a congestion control: it comes before the sysctl."""
+        settings = dict(rules.profiles[rules.default].settings) if rules.default else {}
+        control = settings.get("tcp_congestion_control")
+        return Answers() if control is None else against_routes(self.place.netns, list(EVERYWHERE), str(control))
 
     def mark(self) -> str:
         noted = self._noted()

@@ -16,7 +16,6 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from configtron import __version__
-from configtron.fingerprint.passive.columns import FRAME_MASK
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports
 from configtron.fingerprint.passive.summary import SIDES, scales_of
 from configtron.report.connection_choice import REPEATS, ConnectionChoice, summed, volume
@@ -26,8 +25,8 @@ from configtron.report.connections import counted
 from configtron.report.page.charts import BAR_HEIGHT, BarPart, legend, split
 from configtron.report.page.course import drawn, lasting, opening
 from configtron.report.page.markup import add, document, el, scrolled, short, stretched
-from configtron.report.printed import shown, size
-from configtron.report.slow_because import slow_because
+from configtron.report.printed import many, shown, size
+from configtron.report.slow_because import frame_name, slow_because
 
 SCRIPT = Path(__file__).with_name("list.js")
 # Connections that are listed (about 600 bytes each), and drawn (about 50 kB each at most).
@@ -66,7 +65,7 @@ def page(
     places, start_ns = [*range(min(WORST, len(chosen))), *sorted(largest)], int(reports.columns["started"].min())
     span_s = (int(reports.columns["ended"].max()) - start_ns) / 1e9
     since = datetime.fromtimestamp(start_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    lead = f"{len(reports)} connections, {size(int(volume(reports).sum()))}, {span_s:.1f} s from {since}."
+    lead = f"{many(len(reports), 'connections')}, {size(int(volume(reports).sum()))}, {span_s:.1f} s from {since}."
     order = f"{choice.sort or 'worst'} first"
     shown_rows = enumerate(table_rows(chosen, len(files) > 1))
     cells = [[*row_cells, *tls_names(*chosen.read(row)[1])[2:]] for row, row_cells in shown_rows]
@@ -96,12 +95,13 @@ def _tiles(reports: ConnectionReports) -> Element:
     tiles = []
     for side in SIDES:
         sent, data, *again = (int(reports.columns[f"{side}_{name}"].sum()) for name in ("bytes", "data", *REPEATS))
-        share = f"{sum(again)} of {data} segments sent again ({100 * sum(again) / max(data, 1):.2f} %)"
+        share = f"{sum(again)} of {many(data, 'segments')} sent again ({100 * sum(again) / max(data, 1):.2f} %)"
         tiles.append((f"{side.capitalize()}s sent", size(sent), share))
     rto, fast, shut = (int((summed(reports, name) > 0).sum()) for name in ("rto", "fast", "zero_windows"))
+    every = many(len(reports), "connections")
     reset, left = (int((reports.endings == name).sum()) for name in ("reset", "open"))
-    tiles += [("With timeouts", str(rto), f"connections; {fast} with fast repeats; {shut} with a closed window"),
-              ("Reset", str(reset), f"connections; {left} were open at the end")]  # fmt: skip
+    tiles += [("With timeouts", str(rto), f"of {every}; {fast} with fast repeats; {shut} with a closed window"),
+              ("Reset", str(reset), f"of {every}; {left} open at the end")]  # fmt: skip
     if len(trips := reports.columns["rtt"][reports.columns["rtt"] > 0] / 1e9):
         middle, most = map(lasting, np.quantile(trips, (0.5, 0.95)))
         tiles.append(("Round trip", middle, f"median of handshakes; 95 % below {most}"))
@@ -147,7 +147,7 @@ def _picture(
         parts = [BarPart(next(n for n, name in enumerate(names) if one.limit in FAMILIES[name]), one.limit, one.ns)
                  for one in row.limits]  # fmt: skip
         spans = (f"{one.limit} {100 * one.ns / total:.1f} % ({lasting(one.ns / 1e9)}, {one.times} ×, {one.grade},"
-                 f" frames {'–'.join(str(frame & FRAME_MASK) for frame in one.frames)})"
+                 f" frames {'–'.join(frame_name(frame, int(row.numbers['frame'] or 0)) for frame in one.frames)})"
                  for one in row.limits if one.ns >= total / 1000)  # fmt: skip
         words = f"Slow because: {slow_because(row.numbers)}. It waited for {'; '.join(spans)}."
         yield el("div", legend(names), split(stretched(BAR_HEIGHT, words), "ns", parts, 0, 0.0, 100.0))

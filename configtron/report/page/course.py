@@ -26,7 +26,7 @@ from configtron.fingerprint.passive.connections import NEVER, Connections
 from configtron.fingerprint.passive.retransmissions import HOLE, KINDS, REORDERED, retransmissions, sent_by
 from configtron.fingerprint.passive.round_trips import sampled
 from configtron.fingerprint.passive.summary import SIDES
-from configtron.model.nouns import RST, SYN
+from configtron.model.nouns import FIN, RST, SYN
 from configtron.report.page.markup import add, el, percent, stretched
 from configtron.report.page.ticks import log_ticks, ticks
 from configtron.report.printed import size
@@ -79,9 +79,11 @@ def drawn(found: Connections, side: int, scale: int, numbers: Mapping[str, float
     if not len(new) or span <= 0.0:
         return None
     top, una = np.zeros((2, rows.size), np.int64)
-    top[sent.row], una[acks] = sent.end, found.ack[acks]
+    # a FIN has a sequence number, and is no byte
+    end = sent.end - ((flags[sent.row] & FIN) != 0)
+    top[sent.row], una[acks] = end, found.ack[acks]
     top, una = np.maximum.accumulate(top), np.maximum.accumulate(una)
-    flight, ends, offers = np.maximum(top - una, 0), sent.end[new], acks if scale >= 0 else acks[:0]
+    flight, ends, offers = np.maximum(top - una, 0), end[new], acks if scale >= 0 else acks[:0]
     window = rows.window[offers].astype(np.int64) << np.where(flags[offers] & SYN, 0, max(scale, 0))
     words = [f"The {SIDES[side]} sent {size(int(ends.max()) - 1)} within {lasting(span)}"]
     words += [f"{len(row)} × {EVENTS[name][0]}" for name, row in events.items()]

@@ -29,6 +29,7 @@ from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput, Missing, file_errors
 from configtron.model.records import Json
 from configtron.report.connection_json import form
+from configtron.report.printed import many
 from configtron.service.progress import Progress, StepProgress, unheard
 
 # A line of a key log: which secret, the client's random number, the secret.
@@ -58,6 +59,7 @@ REMEDIES = {
     "quic": "QUIC (UDP port 443) is encrypted, and no TCP; it is not read", "esp": f"IPsec {_SEALED}",
     "wireguard": f"WireGuard (UDP port 51820) {_SEALED}", "openvpn": f"OpenVPN (UDP port 1194) {_SEALED}",
     "macsec": "MACsec is not read, encrypted or not; capture behind it",
+    "second-network": "two networks (VXLAN, Geneve) use the same addresses and ports; capture one of them",
     "fragment": "IP fragments are not put together; capture where packets are whole",
     "cut-header": "packets are cut within their headers; capture more of each (without tcpdump's -s)",
     **{f"link-type-{link}": f"{name} is not read; capture Ethernet or IP" for link, name in _LINKS.items()},
@@ -152,12 +154,13 @@ class CaptureReading:
         found = [self._keys.unused] if self._keys.unused else []
         kinds = sorted(name.removeprefix("unread-") for name in +self.counts if name.startswith(NOT_READ))
         if unread := self._gathering.unread:
-            cost = f"{unread} frames were not read ({', '.join(kinds)}), so no connection counts as whole"
+            frames = f"{many(unread, 'frames')} {'was' if unread == 1 else 'were'}"
+            cost = f"{frames} not read ({', '.join(kinds)}), so no connection counts as whole"
             found.append(f"{cost}; {self._dissect.missing}" if self._dissect.missing else cost)
         rest = {name: many for name, many in self.counts.items() if name not in FOUND and many}
         if rest and not unread and not self.counts["tcp"]:
             kinds.append(max(rest, key=lambda name: rest[name]))
-            found.append(f"no TCP: {rest[kinds[-1]]} of {self.counts['frames']} frames are {kinds[-1]}")
+            found.append(f"no TCP: most frames are {kinds[-1]} ({rest[kinds[-1]]} of {self.counts['frames']})")
         return found + [f"{kind}: {REMEDIES[kind]}" for kind in dict.fromkeys(kinds) if kind in REMEDIES]
 
 

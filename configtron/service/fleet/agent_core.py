@@ -33,7 +33,7 @@ class AgentCore:
         self, hello: AgentHello, held: tuple[int, int, bytes], spool: Spool, load: Callable[[bytes], None]
     ) -> None:
         self.spool, self._load = spool, load
-        self.session = AgentSession(hello, held, spool.manager())
+        self.session = AgentSession(hello, held, *spool.manager())
 
     def tick(self, now: float, now_ns: int) -> list[bytes]:
         """Do what is due; return frames to send."""
@@ -72,8 +72,8 @@ class AgentCore:
                 case CheckRows(boot, through):
                     if number := self.spool.drop_damaged(boot, through):
                         waiting += self.session.checked(number, now)
-                case RememberManager(term, manager):
-                    self.spool.remember_manager(term, manager)
+                case RememberManager(term, manager, proof):
+                    self.spool.remember_manager(term, manager, proof)
                 case Remark(text, urgent):
                     log.log(logging.WARNING if urgent else logging.INFO, "%s", text)
         return out

@@ -106,16 +106,17 @@ class Spool:
         """
         return self._file.drop(boot, through, lambda one: not are_readable(EncodedRows(one.number, one.data)))
 
-    def manager(self) -> tuple[int, str]:
-        """Return (term, name) of the manager that was obeyed last; (0, ""): none. Errors: `BadInput`."""
-        term, _, name = self._file.fact("manager").partition(" ")
+    def manager(self) -> tuple[tuple[int, str], str]:
+        """Return (term, name) and proof of the manager that was obeyed last; (0, ""): none. Errors: `BadInput`."""
+        text, _, proof = self._file.fact("manager").partition("\n")
+        term, _, name = text.partition(" ")
         if term and not term.isdecimal():
             raise BadInput(f"{self._file.path}: no spool ({term[:20]!r} is no term); {MOVE}")
-        return (int(term), name) if term else (0, "")
+        return ((int(term), name) if term else (0, "")), proof
 
-    def remember_manager(self, term: int, name: str) -> None:
-        """Keep which manager is obeyed."""
-        self._file.remember("manager", f"{term} {name}")
+    def remember_manager(self, term: int, name: str, proof: str) -> None:
+        """Keep which manager is obeyed, and what it says of itself."""
+        self._file.remember("manager", f"{term} {name}\n{proof}")
 
     def close(self) -> None:
         """Close the file."""

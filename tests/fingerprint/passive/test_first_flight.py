@@ -70,15 +70,16 @@ def bottleneck(released: int) -> list[Step]:
     ]  # fmt: skip
 
 
-def slow_handshake(at_s: float, rtt_s: float) -> list[Step]:
+def slow_handshake(at_s: float, rtt_s: float, size: int = MSS) -> list[Step]:
     """Windows of 2, 4 and 8 segments over a path of `rtt_s`, after a handshake of 0.1 s."""
     starts = [(2, 0, at_s), (4, 2, at_s + rtt_s + 0.001), (8, 6, at_s + 2 * rtt_s + 0.002)]
     return [
         step for count, n, at in starts
-        for step in (flight(at, n, count, size=MSS), acked(n + count, at + 0.001, size=MSS))
+        for step in (flight(at, n, count, size=size), acked(n + count, at + 0.001, size=size))
     ]  # fmt: skip
 
 
+LATE_S = (0, 0.004, 0.005, 0.01)
 PROVEN = [first(10), acked(2, AFTER), then(10, 4)]
 # At the client, which acknowledges while half of the flight is on its way.
 WITHIN = [step for n in range(5) for step in (
@@ -122,6 +123,11 @@ def probe(pause_s: float) -> list[Step]:
     (talk(*slow_handshake(0.17, 0.07), stamps=False), 2, ""),
     (talk(*slow_handshake(0.4, 0.02), stamps=False), 2, "server-paced"),
     (talk(*slow_handshake(0.11, 0.009), stamps=False), 2, ""),
+    # an accept that takes two seconds; a proxy that connects first and then fetches; jitter of a tenth of a round trip
+    (talk(first(10, 2.0), acked(2, 2.002), flight(2.002 + RTT_S, 10, 4, echo_s=2.002)), 10, ""),
+    (talk(*slow_handshake(0.4, 0.02, FULL)), 2, "server-paced"),
+    (talk(*(flight(FLIGHT + late, n, 1, echo_s=ASKED) for n, late in enumerate(LATE_S)), acked(4, FLIGHT + 0.012),
+          *(flight(SECOND + 0.022 + late, 4 + n, 1, echo_s=FLIGHT + 0.012) for n, late in enumerate(LATE_S))), 4, ""),
     # the server thinks, so nothing confirms the handshake, and its segments come slower than the path is long
     (talk(*(step for n in range(9) for step in (flight(0.4 + n * 0.006, n, 1, size=MSS),
             acked(n + 1, 0.4 + n * 0.006 + 0.001, size=MSS))[: 1 + n % 2]), stamps=False), 2, "unverified"),

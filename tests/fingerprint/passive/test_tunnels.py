@@ -25,6 +25,7 @@ from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
 from configtron.fingerprint.passive.tunnels import NO_IP
 from configtron.model.errors import DONE, PARTIAL
+from configtron.service.capture import CaptureReading
 from tests.fingerprint.capture.test_reading import PLAIN, TALK, same
 from tests.support import capture_bytes as write
 from tests.support.made_capture import RTT_S, acked, flight, talk, written
@@ -64,7 +65,7 @@ def test_a_tunnel_hides_nothing(name: str, tmp_path: Path) -> None:
     link, wrap = WRAPS[name]
     data = write.pcap([(at, wrap(frame)) for at, frame in TALK], nano=True, link=link)
     rows, counts = rows_of(data, Dissector())
-    assert same(rows, PLAIN) and counts["tcp"] == len(TALK)
+    assert same(rows, PLAIN, but=("net",)) and counts["tcp"] == len(TALK)
     # Cut in the options, as short captures are, the segments are still there.
     snap = len(wrap(b"E")) + 50
     assert rows_of(write.pcap([(at, wrap(f)) for at, f in TALK], link=link, snap=snap), Dissector())[1]["tcp"]
@@ -84,6 +85,24 @@ def _tsharks(path: Path) -> list[tuple[int, ...]]:
 
 
 PROVEN = (flight(2 * RTT_S, 0, 10, echo_s=RTT_S + 0.001), acked(2, 2 * RTT_S + 0.002), flight(3 * RTT_S + 0.002, 10, 4))
+
+
+@pytest.mark.parametrize(("head", "port", "nets", "refused"), [
+    (b"\x08\0\0\0", 4789, (7, 7, 9, 9), 9), (b"\0\0\x65\x58", 6081, (7, 7, 9, 9), 9),
+    # the directions of a connection may have numbers of their own (OVN)
+    (b"\x08\0\0\0", 8472, (7, 8, 7, 8), 0), (b"\x08\0\0\0", 4789, (7, 8, 7, 9), 5),
+])  # fmt: skip
+def test_a_second_network_is_no_part_of_a_connection(
+    head: bytes, port: int, nets: tuple[int, ...], refused: int, tmp_path: Path
+) -> None:
+    """Two tenants whose connections have the same addresses and ports; `test_native.py` compares both readers."""
+    talks = talk(*PROVEN), talk(flight(2 * RTT_S, 0, 4, echo_s=RTT_S), acked(4, 2 * RTT_S + 0.5))
+    both = [(at + n, frame, nets[2 * n + (frame[20:22] == b"\0P")]) for n in (0, 1) for at, frame in talks[n].frames]
+    frames = [(at, udp(head + bytes((0, 0, net, 0)) + whole_frame(frame), port)) for at, frame, net in both]
+    reading = CaptureReading([str(written(frames, tmp_path))])
+    (one,) = reading.connections()
+    assert reading.counts["second-network"] == refused
+    assert refused < 9 or [o.value for o in one.observations if o.knob == "icw"] == [10]
 
 
 def half_hidden(folder: Path) -> Path:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from configtron.cli.outermost import run
 from configtron.model.errors import DONE
-from configtron.model.nouns import ACK, PSH, RST, Segment
+from configtron.model.nouns import ACK, FIN, PSH, RST, Segment
 from configtron.probe.wire.frames import Envelope, build, packed
 from configtron.report.files import visible
 from configtron.report.page.course import _line
@@ -43,6 +43,8 @@ def test_events_stand_where_they_happened(tmp_path: Path) -> None:
     assert "at most 9.88 kB in flight; receive window up to 65.5 kB; round trips from 99.9 ms to 99.9 ms" in page
     assert "Captured at the client: lost segments did not come by; a capture at the server shows more." in page
     assert re.findall(r"td.:nth-child.(\d+)", page) == ["7", "10", "13", "14", "16"], "columns that are empty"
+    flag = written(talk(flight(0.2, 0, 1), says(1, 0.21, FIN | ACK, 1 + FULL, 101, 999 - FULL)).frames, tmp_path)
+    assert "The server sent 999 B within 210 ms; at most 999 B in flight" in page_of(flag)
     height = round(240 * (1 - (1 + 3 * FULL) / (1 + 10 * FULL) / 1.06))
     for at_s, y, tall, kind in ((0.9, height, 0, "e-timer"), (0.9, 0, 7, "e-timer lane"), (0.2002, 0, 7, "e-gap lane")):
         assert f'<path d="M0 0m{round(900 * at_s / 1.1)} {y}v{tall}" class="{kind}">' in page

@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from typing import Any
 
 import pytest
+from nacl.signing import SigningKey
 
 from configtron.fleet.manager_session import ManagerRemark, ManagerSession
 from configtron.fleet.messages import MOST_REFUSED, AgentHello, SpanForm, frame, refused_count
@@ -108,7 +109,7 @@ def test_it_is_named_and_no_refusal_of_the_map() -> None:
     found = Trial(kernel=Lacking(draws=True)).load(**strategies()).result
     assert found.refused == ((f"{ARM}resume-320-80", "Default here: resume_cwnd is out of reach"),)
     assert refused_count(found.refused, found.omitted) == 0 and found.entries == 1
-    session = ManagerSession("m", 1, {"k": "web1"})
+    session = ManagerSession("m", 1, {"k": "web1"}, SigningKey(bytes(32)))
     session.receive(b"c", "k", frame(AgentHello("x", "1")), 0.0, START_NS)
     (remark,) = [one.text for one in session.receive(b"c", "k", frame(found), 1.0, START_NS)
                  if isinstance(one, ManagerRemark)]  # fmt: skip

@@ -10,6 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from nacl.signing import SigningKey
 
 from configtron.fleet.manager_session import ManagerSession, SendTo, StoreRows
 from configtron.fleet.messages import (
@@ -59,10 +60,10 @@ def test_rows_with_long_texts_are_cut_into_batches_that_fit_a_frame(path: Path) 
 def test_another_start_has_another_name_and_old_rows_keep_theirs(path: Path) -> None:
     with closing(Spool(path, "web1")) as first:
         first.add([ROW])
-        first.remember_manager(3, "m 3")
+        first.remember_manager(3, "m 3", "5 ab")
     second = Spool(path, "web1")
     second.add([ROW])
-    assert second.boot != first.boot and second.manager() == (3, "m 3")
+    assert second.boot != first.boot and second.manager() == ((3, "m 3"), "5 ab")
     assert second.oldest()[:2] == (first.boot, 1)
     second.forget(first.boot, 1)
     assert second.oldest()[:2] == (second.boot, 1)
@@ -72,7 +73,7 @@ def delivered(spool: Spool, seconds: int) -> list[OutcomeRow]:
     """The rows that a manager stores while an agent with this spool speaks to it for so long."""
     agent, manager = (
         AgentCore(AgentHello(spool.boot, "0"), (0, 0, b""), spool, lambda document: None),
-        ManagerSession("m", 1, {"key": "web1"}),
+        ManagerSession("m", 1, {"key": "web1"}, SigningKey(bytes(32))),
     )
     found: list[OutcomeRow] = []
     for second in range(seconds):

@@ -32,7 +32,7 @@ from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.draw import Mix, Plan
 from configtron.model.errors import BadInput, Missing, Refused
 from configtron.model.nouns import Profile
-from configtron.model.tuning import Answers, Changes, Difference, Place, Reach, Rules
+from configtron.model.tuning import Answers, Changes, Place, Reach, Rules
 from configtron.tune.drivers.kmod import abi, draws, live
 from configtron.tune.drivers.kmod.abi import FLAGS, KEY_OF
 from configtron.tune.drivers.kmod.device import Device
@@ -57,7 +57,7 @@ from configtron.tune.drivers.kmod.refusals import (
     remedy,
     why_refused,
 )
-from configtron.tune.drivers.route.answers import EVERYWHERE, routed_controls
+from configtron.tune.drivers.route.answers import EVERYWHERE, against_routes
 from configtron.tune.listeners import BY_EBPF_ALONE, listeners_of, listeners_text
 from configtron.tune.rules import check
 
@@ -283,10 +283,7 @@ class KmodDriver:
 
     def ask(self, rules: Rules) -> Answers:
         """Return where a route names a congestion control: its clients' connections pass the module by."""
-        asked, by_route = routed_controls(self.place.netns, [*rules.prefixes, *(EVERYWHERE if rules.default else ())])
-        found = (Difference(scope, "tcp_congestion_control", CONTROL, f"{control}, by a route (ip route: congctl)")
-                 for scope, control in by_route.items())  # fmt: skip
-        return Answers(asked, asked, tuple(found))
+        return against_routes(self.place.netns, [*rules.prefixes, *(EVERYWHERE if rules.default else ())], CONTROL)
 
     def listened(self) -> list[KmodDriver]:
         """Return the driver for the ports that limit this namespace's rules, if any do."""

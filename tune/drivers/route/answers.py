@@ -34,7 +34,7 @@ from configtron.linux.rtnetlink import FAMILIES, addresses
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Answers, Difference
 from configtron.tune.drivers.route.dry_connection import begun
-from configtron.tune.drivers.route.routes import CC_ALGORITHM, Prefix, match, parse, text
+from configtron.tune.drivers.route.routes import CC_ALGORITHM, Prefix, match, parse, read, text
 from configtron.tune.drivers.route.rule import RoutingRule
 from configtron.tune.drivers.route.rule import parse as parse_rule
 from configtron.tune.drivers.route.table import LOCAL, MAIN, TABLE, RouteTable, SeenRoutes
@@ -256,17 +256,26 @@ def _connected(
             break
 
 
-def routed_controls(netns: str, prefixes: list[str]) -> tuple[int, dict[str, str]]:
-    """Return of how many prefixes the kernel was asked for the route to their clients, and each one's congestion
-    control where that route names one."""
-    sample, found = _spread(prefixes), dict[str, str]()
+def against_routes(netns: str, prefixes: list[str], wanted: str) -> Answers:
+    """Return where a route names another congestion control than `wanted`, which then does not reach its clients: of
+    the prefixes as a whole, and of the main table's routes to a part of one (at most `SAMPLE` of each)."""
+    sample, found = _spread(prefixes), dict[str, Difference]()
     with Netlink(netns) as net:
-        for scope in sample:
-            version, *_ = prefix = parse(scope)
-            for route in filter(None, (match(net, version, address) for address in _ends(prefix))):
-                if control := dict(route.way.metrics).get(CC_ALGORITHM):
-                    found[scope] = str(control)
-    return len(sample), found
+        parts = [one.key for version in (4, 6) for one in read(net, version, MAIN)
+                 if dict(one.way.metrics).get(CC_ALGORITHM, wanted) != wanted]  # fmt: skip
+        asked = [(scope, parse(scope)[0], address) for scope in sample for address in _ends(parse(scope))]
+        names = set(prefixes)
+        for key in parts[:: len(parts) // SAMPLE + 1]:
+            part = ip_network(text(*key[:3]))
+            if any(str(part.supernet(new_prefix=length)) in names for length in range(part.prefixlen + 1)):
+                asked.append((str(part), key.version, part[min(1, part.num_addresses - 1)].packed))
+        for scope, version, address in asked:
+            led = match(net, version, address)
+            control = dict(led.way.metrics).get(CC_ALGORITHM, wanted) if led else wanted
+            if control != wanted:
+                by = f"{control}, by a route (ip route: congctl)"
+                found[scope] = Difference(scope, "tcp_congestion_control", wanted, by)
+    return Answers(len(asked), len(sample), tuple(found.values()))
 
 
 def _once(differences: Iterable[Difference]) -> Iterator[Difference]:
