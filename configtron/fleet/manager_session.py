@@ -144,16 +144,14 @@ class AgentState:
         return self.heard_s - self.begun_s > BOTH_S
 
 
-@dataclass
 class AgentLines:
     """What of one agent is logged: reasons so far; lines since `since_s`, and how many more there were; frames that
     were refused."""
 
-    reasons: set[str] = field(default_factory=set)
-    since_s: float = float("-inf")
-    lines: int = 0
-    unlogged: int = 0
-    refused: int = 0
+    def __init__(self) -> None:
+        self.reasons: set[str] = set()
+        self.since_s = float("-inf")
+        self.lines = self.unlogged = self.refused = 0
 
     def remark(self, text: str) -> list[ManagerEffect]:
         """Return a line, once for each reason."""
