@@ -14,18 +14,195 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from configtron.cli.manual import contexts
 from configtron.cli.outermost import run
+from configtron.db.store import Store
+from configtron.fingerprint.features import Sighting
 from configtron.model.errors import NOTHING
+from configtron.model.nouns import Context
+from configtron.model.tensor import write
+from configtron.service.campaign.run_config import run_config
+from configtron.service.campaign.run_options import ProbeOptions
 from configtron.service.lease import watchdog_process
 from tests.support import ROOT
-from tests.support.contract_commands import VERBS, answers_of, shape
 from tests.support.contract_interfaces import CONTRACTS
+from tests.support.end_state_records import rows as end_states
+from tests.support.end_state_records import written
 from tests.support.memory_stack import Stack, stack
+from tests.support.sample_results import VANTAGES
+from tests.support.sample_results import run as sample_run
+from tests.support.worlds import small_tensor
+
+# What commands answer: the exit code, the head of the CSV, names and types of the JSON Lines.
+
+# Words -> exit code, standard output.
+Typed = Callable[..., tuple[int, str]]
+CAPTURE = ROOT / "fixtures" / "icw" / "10" / "trace.pcapng.gz"
+SEEN = Sighting(
+    "live", 1_700_000_000_123_456_789, "192.0.2.1", 443, "203.0.113.9", 40_000, "out", "fin", 1.25, 9000, 100, True,
+    Context(8000.5, 40.25, None, "", "203.0.113.0/24", 64500, "DE", "phone", 39.5, 0.25, 7000.0, 12.5, None,
+            65536.0, 0.25, 3.5, 3.0), (("loss", "drops"), ("loss_run", "drops")),
+)  # fmt: skip
+SMALL = ("--tensor", "small.npz", "--classes", "4")
+
+
+def answers_of(verb: str, typed: Typed) -> str:
+    """Return what the commands of a verb answer in a new folder, which is the current one."""
+    return "".join(f"{line}\n" for line in VERBS[verb](typed))
+
+
+def probe(typed: Typed) -> Iterator[str]:
+    """Two runs of two sites; lists and plans need none."""
+    two_runs()
+    for words in ("lists", "lists alexa-top1k", "regions", "plan --top 1000", "show", "show 1", "show 1 --fields icw",
+                  "export 1", "diff 1 2"):  # fmt: skip
+        yield from forms(typed, f"probe {words}")
+    yield one(typed, "probe show 1 -f flat")
+    yield one(typed, "probe export 1 -f results")
+    yield one(typed, "probe doctor -f csv", codes=(0, 1))
+    yield one(typed, "probe doctor -f jsonl", codes=(0, 1))
+    for words in ("show 9", "show 1 --target absent.example", "validate", "run", "shwo", "run --nonsense"):
+        yield one(typed, f"probe {words}")
+
+
+def fingerprint(typed: Typed) -> Iterator[str]:
+    """A recording; the rows of `live`, `socket` and `contexts` are those of a watch."""
+    for words in (f"pcap {CAPTURE}", f"pcap {CAPTURE} --servers"):
+        yield from forms(typed, f"fingerprint {words}")
+    two_runs()
+    yield from forms(typed, "fingerprint diversity 1 --knob icw")
+    with Store(Path("x.db")) as store:
+        watch = store.begin_watch("live", "{}")
+        store.record_contexts(watch, [SEEN])
+        store.finish_watch(watch, "done", "{}")
+        store.finish_watch(store.begin_watch("socket", "{}"), "done", "{}")
+    for words in ("contexts", "contexts 1", "contexts 2"):
+        yield from forms(typed, f"fingerprint {words}")
+
+
+def tune(typed: Typed) -> Iterator[str]:
+    """Two profiles and a prefix, put in force in memory and taken back."""
+    for words in ("profile set web initcwnd=20", "prefix set 10.1.0.0/16 2001:db8::/32 web",
+                  "prefix set default web"):  # fmt: skip
+        yield one(typed, f"tune {words}")
+    for words in ("profile list", "profile show web", "prefix list", "prefix show 10.1.2.3", "doctor",
+                  "plan --driver memory", "apply --driver memory --keep", "status", "verify", "log",
+                  "acknowledge", "recover"):  # fmt: skip
+        yield from forms(typed, f"tune {words}", codes=(0, 4) if words == "doctor" else ())
+    for words in ("rollback -f csv", "apply --driver memory --lease 9 -f csv", "rollback -f jsonl", "rollback"):
+        yield one(typed, f"tune {words}")
+    for words in ("unacknowledge nothing", "apply absent.plan", "apply --driver none", "profile drop absent"):
+        yield one(typed, f"tune {words}")
+
+
+def learn(typed: Typed) -> Iterator[str]:
+    """A log of a small simulation, a policy that learns from it, records of connections' ends."""
+    small_world()
+    yield one(typed, "learn run")
+    yield one(typed, f"replay sessions {' '.join(SMALL)} --sessions 400 --update 10 --policy mab_nc --log -f csv")
+    yield one(typed, "learn run --policy mab_nc --classes 4 --name m")
+    enroll = ("learn", "manager", "enroll", "ams", "--address", "tcp://192.0.2.1:5555", "--keys", "keys")
+    assert typed(*enroll)[0] == 0
+    for words in ("policies", "run --policy m", "status",
+                  "evaluate --policy m --policy default", "export --policy m", "knobs --policy m",
+                  "explain rtt_ms=30 --policy m", "manager agents", "manager maps"):  # fmt: skip
+        yield from forms(typed, f"learn {words}")
+    written(Path("r.jsonl"), end_states())
+    yield one(typed, "learn initial train r.jsonl")
+    for words in ("initial predict 10.2.0.9 --at 1.7e9", "initial evaluate"):
+        yield from forms(typed, f"learn {words}")
+    for words in ("drop --policy m", "drop --policy m", "import absent.csv", "manager revoke absent"):
+        yield one(typed, f"learn {words}")
+
+
+def replay(typed: Typed) -> Iterator[str]:
+    """A recording, a small simulation, the list of studies."""
+    small_world()
+    yield from forms(typed, f"replay packets {CAPTURE} -j 1")
+    yield from forms(typed, f"replay sessions {' '.join(SMALL)} --sessions 300 --policy default")
+    yield from forms(typed, "replay study --list")
+    for words in (f"hotcloud --tensor {ROOT / 'fixtures' / 'tensor' / 'smoke.npz'}", "absent"):
+        yield from forms(typed, f"replay study {words}")
+
+
+def root(typed: Typed) -> Iterator[str]:
+    """The command itself, and mistakes before any verb."""
+    for words in ("--version", "nonsense", "--config absent.toml doctor"):
+        yield one(typed, words)
+    yield one(typed, "doctor -f csv", codes=(0, 1))
+    yield one(typed, "doctor -f jsonl", codes=(0, 1))
+
+
+VERBS = {"root": root, "probe": probe, "fingerprint": fingerprint, "tune": tune, "learn": learn, "replay": replay}
+
+
+def two_runs() -> None:
+    """Store two runs; in the second one a site has changed."""
+    with Store(Path("x.db")) as store:
+        for window in (10, 30):
+            number = store.begin_run(run_config(ProbeOptions(seed=7), tuple(VANTAGES.values())))
+            for result in sample_run():
+                seen = [replace(one, value=window) if one.value == 10 else one for one in result.observations]
+                store.record(number, [result._replace(observations=tuple(seen))])
+            store.finish_run(number, "done")
+
+
+def small_world() -> None:
+    """Write a small tensor into the current folder."""
+    with Path("small.npz").open("wb") as file:
+        write(small_tensor(), file)
+
+
+def forms(typed: Typed, words: str, codes: tuple[int, ...] = ()) -> Iterator[str]:
+    """Yield what a command answers as CSV and as JSON Lines."""
+    for form in ("csv", "jsonl"):
+        yield one(typed, f"{words} -f {form}", codes)
+
+
+def one(typed: Typed, words: str, codes: tuple[int, ...] = ()) -> str:
+    """Return what a command answers; codes: those that it may end with, by what this host has."""
+    code, out = typed(*words.split())
+    if codes:
+        assert code in codes, (words, code)
+    shown = f"$ {words.replace(f'{ROOT}/', '')}\n{'|'.join(map(str, codes)) or code}"
+    if "jsonl" in words or words.endswith(("flat", "results")):
+        return "\n".join((shown, *kinds(out)))
+    return f"{shown} {out.splitlines()[0]}" if words.endswith("csv") and out else shown
+
+
+def kinds(lines: str) -> list[str]:
+    """Return names and types of JSON Lines, a line for each schema and kind."""
+    found: dict[str, list[object]] = {}
+    for line in lines.splitlines():
+        row = json.loads(line)
+        name = " ".join(str(row[key]) for key in ("schema", "kind", "table") if key in row)
+        found.setdefault(name, []).append({key: row[key] for key in row if key not in ("schema", "kind", "table")})
+    return [f"  {name}: {shape(rows)}" for name, rows in sorted(found.items())]
+
+
+def shape(values: list[object]) -> str:
+    """Return the type of JSON values: `x?` is a field that some lack, `a|b` one of two types."""
+    found = {"null" if one is None else TYPES[type(one)] for one in values} - {"list", "object"}
+    if lists := [one for one in values if isinstance(one, list)]:
+        found.add(f"[{shape([item for one in lists for item in one])}]")
+    if objects := [one for one in values if isinstance(one, dict)]:
+        names = sorted({name for one in objects for name in one})
+        fields = []
+        for name in names:
+            there = [one[name] for one in objects if name in one]
+            fields.append(f"{name}{'?' * (len(there) < len(objects))}:{shape(there)}")
+        found.add("{" + " ".join(fields) + "}")
+    return "|".join(sorted(found))
+
+
+TYPES = {bool: "bool", int: "number", float: "number", str: "text", list: "list", dict: "object"}
+
 
 __all__ = ["stack"]
 GOLDEN = Path(__file__).parent / "golden"

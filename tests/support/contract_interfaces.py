@@ -34,7 +34,7 @@ def exit_codes(_: Path) -> str:
 
 
 def csv_heads(_: Path) -> str:
-    """Return the heads that no command of `contract_commands.py` prints, and those that it prints again."""
+    """Return the heads that no command of these prints, and those that it prints again."""
     return lines_of([f"{name}: {','.join(columns)}" for name, columns in vars(csv_columns).items() if name.isupper()])
 
 
