@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from configtron.report.pace import JobPace
-from configtron.studies.sim.phases import JobPhases
 
 
 def test_it_reports_now_and_then() -> None:
@@ -19,17 +18,3 @@ def test_it_reports_now_and_then() -> None:
     assert reports == ["learn: 500/1000 outcomes, 50/s, 10 s left", "learn: 1000/1000 outcomes, 50/s in 16.0 s"]
     assert reported.line(201, 10.0) == "learn: 201/1000 outcomes, 0.1/s, 7990 s left"
     assert reported.line(200, 0.0) == "learn: 200/1000 outcomes, 0/s, 0 s left"
-
-
-def test_phases_and_the_rate_over_all_of_them() -> None:
-    reports: list[str] = []
-    clock = [0.0]
-    phases = JobPhases("replay", reports.append, lambda: clock[0])
-    for clock[0], name in ((1.0, "making the world"), (7.0, "playing")):
-        phases(name)
-    clock[0] = 7.5
-    phases.done(150, "sessions")
-    assert reports == [
-        "replay: making the world", "replay: playing",
-        "replay: 150 sessions in 7.5 s, 20/s (making the world 6.0 s, playing 0.5 s)",
-    ]  # fmt: skip

@@ -151,21 +151,6 @@ def test_an_older_map_is_refused_by_a_later_start_whose_own_copy_is_void() -> No
 # ---- other programs
 
 
-def test_a_foreign_change_freezes_once_until_it_is_unfrozen() -> None:
-    trial = Trial()
-    trial.take()
-    trial.kernel.external = "100000 prefixes are gone"
-    for at in range(5):
-        trial.tick(1.0 + at, 0.0)
-    assert len(trial.one.take_remarks()) == 1 and trial.one.frozen
-    assert "frozen" in trial.load(version=2).result.error
-    trial.kernel.freeze = ""
-    trial.tick(9.0, 0.0)
-    assert not trial.one.frozen and trial.one.held == (0, 0, b"")
-    trial.take(version=2)
-    assert trial.kernel.begun == 2
-
-
 @pytest.mark.parametrize("look_s", [0.0, 0.9], ids=["looked first", "renewed first"])
 def test_what_another_program_took_away_is_not_renewed_and_is_one_line(look_s: float) -> None:
     trial = Trial()

@@ -39,12 +39,6 @@ def test_a_unit_and_a_shell_of_one_container_agree_where_no_name_outlives_a_boot
     assert [file.name for file in runtime.iterdir()] == kept
 
 
-def test_after_a_reboot_the_name_is_another(runtime: Path) -> None:
-    read_by(runtime, HOST)
-    (runtime / "boot").unlink()  # as all of a tmpfs
-    assert read_by(runtime, CONTAINER) == CONTAINER
-
-
 @pytest.mark.parametrize("content", ["", "no id", "\xff"])
 def test_what_is_no_id_is_no_name(runtime: Path, content: str) -> None:
     (runtime / "boot").write_bytes(content.encode("latin-1"))

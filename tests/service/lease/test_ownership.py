@@ -66,14 +66,6 @@ def test_the_second_is_refused_with_whose_it_is(desks: Desks) -> None:
     held(one)
 
 
-def test_a_finished_transaction_keeps_no_database_out(desks: Desks) -> None:
-    one, two = desks
-    one.journal.put(held(one).closed(UNDONE, "rollback"))
-    held(two)
-    with pytest.raises(Refused, match="two.db"):
-        held(one)
-
-
 def test_a_death_between_claim_and_journal_keeps_no_database_out(desks: Desks) -> None:
     one, two = desks
     with suppress(KeyboardInterrupt), owned(one, "route", HERE):

@@ -64,13 +64,6 @@ def scopes(watcher: Watcher) -> list[tuple[str, str]]:
     return [(event.event, event.scope) for event in watcher.turn()]
 
 
-def test_external_changes_are_reported_once(here: LeaseContext, recorder: EventRecorder) -> None:
-    watcher = Watcher(here)
-    assert scopes(watcher) == []
-    recorder.another_hand()
-    assert [scopes(watcher), scopes(watcher)] == [[("foreign", SCOPE)], []]
-
-
 @pytest.mark.parametrize("what", ["heard", "written"])
 def test_what_was_seen_when_the_driver_or_the_disk_failed_is_not_lost(
     here: LeaseContext, recorder: EventRecorder, monkeypatch: pytest.MonkeyPatch, what: str
