@@ -15,7 +15,8 @@ from configtron.fingerprint.grades import RULES, GradeRule, agreement_of
 from configtron.fingerprint.verdict import PASSING, by_knob, number, seen, settled
 from configtron.model.nouns import Observation
 
-Settle = Callable[[Sequence[Observation]], tuple[Observation, Sequence[Observation]]]
+# Readings of one knob -> its verdict, and the readings that are witnessed.
+KnobJudge = Callable[[Sequence[Observation]], tuple[Observation, Sequence[Observation]]]
 # The methods of first flights in captures begin so (`passive/readings.py`).
 CAPTURED = "first flight"
 # A bound that was read after a repeated handshake: Linux begins such a connection with one segment, or with its route's
@@ -55,20 +56,20 @@ def witnessed(trials: Sequence[Observation]) -> Sequence[Observation]:
     return [t for t in trials if t is not higher[0]] if lone else trials
 
 
-def settle(trials: Sequence[Observation]) -> tuple[Observation, Sequence[Observation]]:
-    """Return the verdict of one knob's readings, which does not contradict all of them, and those `witnessed`."""
+def judge_knob(trials: Sequence[Observation]) -> tuple[Observation, Sequence[Observation]]:
+    """Return one knob's verdict, which contradicts not all of its readings, and the readings that are `witnessed`."""
     return upheld(merge(trials), trials), witnessed(trials)
 
 
 def merge_all(
-    trials: Iterable[Observation], rules: Sequence[GradeRule] = RULES, settled_by: Settle = settle
+    trials: Iterable[Observation], rules: Sequence[GradeRule] = RULES, judge: KnobJudge = judge_knob
 ) -> dict[str, Observation]:
     """Return verdicts by knob, in knob order; one that only several trials show (`across`) takes its knob's place.
 
-    No verdict contradicts all trials of its knob. settled_by: `settle`, or what remembers its results.
+    No verdict contradicts all trials of its knob. judge: `judge_knob`, or what returns the same and remembers it.
     """
     known = by_knob(trials)
-    found = {knob: settled_by(readings) for knob, readings in known.items()}
+    found = {knob: judge(readings) for knob, readings in known.items()}
     verdicts, sure = ({k: one for k, (one, _) in found.items()}, {k: kept for k, (_, kept) in found.items()})
     for across in filter(None, (rule.across for rule in rules)):
         verdict = across(sure)

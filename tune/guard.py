@@ -10,8 +10,8 @@ Method     Four checks of the target rules, before the first write; the guard re
            fairness  the table below: profiles that take other people's cubic flows their share; a measured loss of
                      neighbours alone decides, where there is one
 
-           What a learner chooses is checked besides: no first window below Default's or above `MOST_LEARNED_WINDOW`,
-           unless the operator named it in a bound (`unasked`).
+           What a learner chooses is checked besides: no first window below `LEAST_LEARNED_WINDOW` or above
+           `MOST_LEARNED_WINDOW`, with the exceptions of `unasked`.
 
 Stop when  All refusals are known.
 Reads as   One line a refusal; without a line the rules pass.
@@ -200,8 +200,8 @@ def why_not(
 def unasked(profile: Profile, limits: Limits) -> str:
     """Return why a learner may not choose a profile of its own accord, though a person may set it; "": it may.
 
-    Exempt are windows within the operator's own bound of initcwnd (`--bound initcwnd=1..64`), and wide ones that the
-    operator answers for or that neighbours were measured to lose little by (`Limits.damage`).
+    Two kinds of window are exempt: one within the operator's own bound (`--bound initcwnd=1..64`); and a wide one, if
+    the operator answers for it (`allow_unfair`) or neighbours were measured to lose little (`Limits.damage`).
     """
     least, most, bound = LEAST_LEARNED_WINDOW, MOST_LEARNED_WINDOW, limits.bounds.get("initcwnd")
     window = _number(dict(profile.settings), "initcwnd", least)
@@ -210,7 +210,7 @@ def unasked(profile: Profile, limits: Limits) -> str:
     harmless = limits.allow_unfair or limits.damage.get(profile.name, MOST_DAMAGE + 1) <= MOST_DAMAGE
     if window > most and harmless:
         return ""
-    return (f"profile {profile.name}: initcwnd={window:.0f} is beyond what a learner may try unasked, {least}..{most};"
+    return (f"profile {profile.name}: initcwnd={window:.0f} is outside what a learner may try unasked, {least}..{most};"
             f" --bound initcwnd={min(window, least):.0f}..{max(window, most):.0f} if you answer for it")  # fmt: skip
 
 

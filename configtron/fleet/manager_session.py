@@ -6,11 +6,12 @@ Method     Every frame comes with the key of its connection, and each one's key 
            that was revoked is heard on no connection. An agent's name is its key's, whatever its frames say. A new
            version is announced to all agents; each asks for it, and gets it whole. A version that an agent rejected is
            not sent to it again until it is started anew.
-           What an agent says of another manager counts if it carries that manager's own proof. Of one agent a few
-           lines a minute are logged, the others counted.
-Stop when  An agent's hello proves that a later manager is obeyed: then this one stops, and names both.
+           What an agent says of another manager counts only with that manager's proof. The manager logs a few lines
+           a minute about one agent, and counts the others.
+Stop when  An agent's hello carries the proof of another manager with a later term or the same: this one stops, and
+           names both.
 Reads as   Effects, in order: `SendTo`, `StoreRows`, `AgentReport`, `StopManager`, `ManagerRemark`.
-Fails as   A log line, once for each reason; a frame that is no message is answered by the reason.
+Fails as   A log line, once for each reason that is remembered; a frame that is no message is answered by the reason.
 Differs    from a server that authenticates connections: libzmq asks about a key once, when a connection begins.
 Source     pyzmq `User-Id` of frames; xDS protocol
 """
@@ -53,7 +54,8 @@ MOST_STARTS, BOTH_S = 8, 5.0
 # s that a wall clock may differ until it is remarked upon, and that two frames in a row may differ about it: one that
 # was under way for long makes a clock look slow.
 SKEW_S, SAME_SKEW_S = 5.0, 1.0
-# Reasons that are remembered, of each agent and of keys that are not heard; lines of one agent in so many s.
+# Reasons remembered of one agent, or of all unknown keys: a bound on memory. Lines about one agent in `LINES_S`: enough
+# to see a fault, too few to fill the journal.
 MOST_REMARKS, MOST_LINES, LINES_S = 100, 5, 60.0
 
 
@@ -145,8 +147,13 @@ class AgentState:
 
 
 class AgentLines:
-    """What of one agent is logged: reasons so far; lines since `since_s`, and how many more there were; frames that
-    were refused."""
+    """What the manager logs about one agent, or about all unknown keys.
+
+    reasons          lines logged before: each is logged once
+    since_s          when the current minute began
+    lines, unlogged  lines of this minute that were logged, and that were not
+    refused          frames refused so far
+    """
 
     def __init__(self) -> None:
         self.reasons: set[str] = set()
@@ -154,7 +161,7 @@ class AgentLines:
         self.lines = self.unlogged = self.refused = 0
 
     def remark(self, text: str) -> list[ManagerEffect]:
-        """Return a line, once for each reason."""
+        """Return a line unless it is remembered. After `MOST_REMARKS` lines all are forgotten."""
         if text in self.reasons:
             return []
         if len(self.reasons) >= MOST_REMARKS:
@@ -162,10 +169,12 @@ class AgentLines:
         self.reasons.add(text)
         return [ManagerRemark(text)]
 
-    def limited(self, name: str, effects: list[ManagerEffect], now: float) -> list[ManagerEffect]:
-        """Return the effects of one frame without the lines beyond `MOST_LINES`; no part of a line poses as another
-        line, or writes to a terminal."""
-        found = self.counted(name, now)
+    def limit_lines(self, name: str, effects: list[ManagerEffect], now: float) -> list[ManagerEffect]:
+        """Return the effects of one frame (`now`: s), with at most `MOST_LINES` lines a minute.
+
+        Characters that do not print become escapes, so that no agent forges a line or controls a terminal.
+        """
+        found = self.begin_minute(name, now)
         for effect in effects:
             if not isinstance(effect, ManagerRemark):
                 found.append(effect)
@@ -177,12 +186,12 @@ class AgentLines:
                 self.unlogged += 1
         return found
 
-    def counted(self, name: str, now: float) -> list[ManagerEffect]:
-        """Begin another minute if it is time; return a line about those that were not logged, if any."""
+    def begin_minute(self, name: str, now: float) -> list[ManagerEffect]:
+        """Begin another minute if `LINES_S` have passed; return a line about the lines that were not logged, if any."""
         if now - self.since_s < LINES_S:
             return []
-        text = (f"agent {name}: {self.unlogged} more lines about it in {LINES_S:g} s are not logged; {self.refused} of"
-                " its frames were refused so far; see that host, or revoke it")  # fmt: skip
+        text = (f"agent {name}: {self.unlogged} more lines about it in {LINES_S:g} s were not logged; so far"
+                f" {self.refused} of its frames were refused; look at that host, or revoke the agent")  # fmt: skip
         found: list[ManagerEffect] = [ManagerRemark(text)] if self.unlogged else []
         self.since_s, self.lines, self.unlogged = now, 0, 0
         return found
@@ -195,7 +204,7 @@ class ManagerSession:
     term      one more at each start
     allowed   public key (Z85 text) -> agent's name
     key       by which every manager of the fleet signs
-    begun_ns  wall clock of its start
+    begun_ns  wall clock at its start (ns since 1970)
     """
 
     def __init__(self, manager: str, term: int, allowed: Mapping[str, str], key: SigningKey, begun_ns: int = 0) -> None:
@@ -233,7 +242,7 @@ class ManagerSession:
             self.unheard += 1
             return self._strangers.remark(f"a frame by the key {key[:12]}... is dropped: revoked, or never enrolled")
         lines = self.lines.setdefault(name, AgentLines())
-        return lines.limited(name, self._heard(connection, name, lines, data, now, now_ns), now)
+        return lines.limit_lines(name, self._heard(connection, name, lines, data, now, now_ns), now)
 
     def _heard(self, connection: bytes, name: str, lines: AgentLines, data: bytes, now: float, now_ns: int) -> list[
         ManagerEffect]:  # fmt: skip
@@ -267,8 +276,8 @@ class ManagerSession:
         return [self._to(connection, Receipt(self.manager, self.term, boot, through))]
 
     def watch(self, now: float) -> list[ManagerEffect]:
-        """Return a line for each agent that has been silent for `AWAY_S`, once until it is heard again."""
-        found = [line for name, lines in self.lines.items() for line in lines.counted(name, now)]
+        """Return lines about what was not logged and, once each, about agents that are silent for `AWAY_S`."""
+        found = [line for name, lines in self.lines.items() for line in lines.begin_minute(name, now)]
         for name, agent in self.agents.items():
             if not agent.is_away and now - agent.heard_s > AWAY_S:
                 agent.is_away = True
@@ -326,13 +335,13 @@ class ManagerSession:
         return [*found, self._to(connection, self._welcome())]
 
     def _objected(self, name: str, hello: AgentHello) -> list[ManagerEffect]:
-        """Return the end of this manager, where an agent proves that it obeys one that came after it or has the same
-        term. Errors: `MessageError` for such words without that manager's proof."""
+        """Return the end of this manager if a hello names another one with a later term or the same, and carries its
+        proof. Errors: `MessageError` without that proof."""
         term, manager = hello.seen_term, hello.seen
         if term > self.term or (term == self.term and manager != self.manager):
             if not is_proven(manager, term, hello.proof, self._key):
-                raise MessageError(f"it obeys a manager of term {term}, without a proof by the fleet's key that"
-                                   f" there is one; this one, {self.manager}, has term {self.term}")  # fmt: skip
+                raise MessageError(f"the agent names a manager of term {term} without a proof by the fleet's"
+                                   f" key; this one, {self.manager}, has term {self.term}")  # fmt: skip
             later = "came later" if term > self.term else "has the same term"
             return [StopManager(f"agent {name} obeys the manager {manager} (term {term}), which {later}; this one,"
                                 f" {self.manager} (term {self.term}), stops")]  # fmt: skip

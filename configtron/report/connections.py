@@ -12,7 +12,7 @@ from heapq import merge
 from itertools import chain
 from typing import TextIO
 
-from configtron.fingerprint.merge import merge_all, settle
+from configtron.fingerprint.merge import judge_knob, merge_all
 from configtron.fingerprint.passive.connection_report import ConnectionReports
 from configtron.fingerprint.passive.readings import replaced
 from configtron.fingerprint.passive.traces import address_text
@@ -69,7 +69,7 @@ class Servers:
             target = Target(host, *key)
             alike = self._alike(key, self._every)
             every = tuple(chain.from_iterable(chain.from_iterable(alike)))
-            verdicts = merge_all(every, settled_by=settle if self._every else self._settle)
+            verdicts = merge_all(every, judge=judge_knob if self._every else self._settle)
             if BALANCED in verdicts:
                 if not self._every and (len(alike) > 1 or verdicts[BALANCED].value == "mixed"):
                     # Trials of one connection are told from those of others.
@@ -89,7 +89,7 @@ class Servers:
     def _settle(self, trials: Sequence[Observation]) -> tuple[Observation, Sequence[Observation]]:
         key = tuple(map(id, trials))
         if key not in self._settled:
-            self._settled[key] = settle(trials)
+            self._settled[key] = judge_knob(trials)
         return self._settled[key]
 
 

@@ -60,6 +60,6 @@ def slow_because(numbers: Mapping[str, float | None], known: Sequence[Limit] | N
 
 
 def frame_name(frame: int, own: int) -> str:
-    """Return a frame's number (both: file << 40 | number); of another file than frame `own`, as the table: 2:17."""
+    """Return a frame's number, 17; with its file, 2:17, where frame `own` is in another. Both: file << 40 | number."""
     file = frame >> FILE_SHIFT
     return f"{file + 1}:" * (file != own >> FILE_SHIFT) + str(frame & FRAME_MASK)

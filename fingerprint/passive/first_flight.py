@@ -22,10 +22,10 @@ Fails as   no-handshake (without its SYN no flight is known to be the first), on
            tail loss probe.
            The server sends on, but never has more in flight than at first, or keeps back what the ACKs let out (each
            a segment more than it acknowledges), as with writes under Nagle: no-growth, a bound. The same if it sends
-           more than the ACKs allow, or before any ACK of new data: its window is larger. With timestamps, it had no ACK
-           that is later than the one that it echoes.
-           A program that under Nagle's algorithm writes its next piece just when the ACK comes looks like a window: one
-           connection (C) does not exclude it, a second one that agrees (B) does.
+           more than the ACKs allow, or before any ACK of new data: its window is larger. With timestamps, only ACKs up
+           to the one that the server echoes count.
+           A program that writes its next piece (Nagle) just when the ACK comes looks like a window. One connection (C)
+           does not exclude this; two that agree (B) make it unlikely.
            The flight's last segment has PSH, which a stack sets when nothing more is queued. The server wrote no more,
            and the last segment is full by chance: server-paced. Some stacks push for another reason (each segment,
            or where a long write fills half of the largest window): then a window is no more than a bound.
@@ -68,7 +68,8 @@ PROBE_NS = 10_000_000
 SOON_NS = 2_000_000
 # Once a server has sent JUDGED times the bytes of its first flight, its window is at least GROWN times that flight.
 JUDGED, GROWN = 4, 1.25
-# Data rows of a connection that nearly always hold its first flight; more than a later flight has (`ROWS_MOST`).
+# First data rows of a connection that are read at first: they nearly always hold its first flight, and always a later
+# one (`ROWS_MOST`).
 HEAD = 256
 # The MSS of a SYN without the option (RFC 9293 3.7.1).
 DEFAULT_MSS = 536
@@ -138,7 +139,7 @@ class HandshakeFacts(NamedTuple):
 
 
 def first_flights(found: Connections, sent: Sent, known: HandshakeFacts, head: int = HEAD) -> Flights:
-    """Read every connection's first flight. `sent`: by the server; `head`: data rows of each to look at first."""
+    """Read every connection's first flight. `sent`: by the server; `head`: data rows of each to read first."""
     rows, count = found.rows, found.total
     data = np.flatnonzero(rows.length[sent.row] > 0)
     row, of = sent.row[data], sent.of[data]
@@ -215,6 +216,7 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts, head: i
         most = np.maximum(highest(of, np.where(inside, pause, 0), count, 0), np.where(lone, pause[beyond], 0))
         stopped |= pause[following] < np.where(stamped, most, PAUSE_TIMES * most)
         proof[stopped & (proof == PROOFS.index(PROVEN))] = PROOFS.index("server-paced")
+    # From here on row, start, end, stop and after count all data rows; the other members still count the head.
     marks = marks._replace(row=whole[0], start=whole[2], end=whole[3], after=ended[1], stop=stop - begin + ended[0])
     for connection in np.flatnonzero(proof == PROOFS.index(PROVEN)).tolist():
         trips, room = (int(known.rtt[connection]), int(known.rtt_server[connection])), int(known.room[connection])
@@ -410,7 +412,7 @@ def _grows_otherwise(
     flight, size = int(marks.top[connection]) - 1, int(marks.size.counted[connection])
     # Jitter lengthens the round trip to the server; this must not hide ACKs that the server had.
     early_ns = int(EARLY * max(2 * rtt_server_ns - rtt_ns, 0))
-    # While the server acknowledges nothing new, each ACK renews what it echoes (RFC 7323 4.3).
+    # Until the server acknowledges new data, it echoes the stamp of the client's latest ACK (RFC 7323 4.3).
     echoes = found.ack[row] == found.ack[marks.row[part.start - 1]]
     echoes &= stamped & ((found.rows.bits[row] & STAMPED) != 0)
     acked, _ = _acknowledged(found, row, connection, at - early_ns, echoes)
@@ -438,7 +440,8 @@ def _acknowledged(
     found: Connections, row: Column, connection: int, at: Column, echoes: Column | bool = False
 ) -> tuple[Column, Column]:
     """Return the bytes that the client acknowledged in the capture before each of these rows of the server, and up to
-    these times; and how many ACKs did so. Rows with `echoes` had no ACK whose stamp is later than the one they echo.
+    these times (`at`: ns); and how many ACKs did so. Where `echoes` holds, no ACK counts whose stamp is later
+    than the echoed one.
 
     Wherever the capture stood, the server had seen no later ACK, so all bytes beyond it were in flight.
     """

@@ -146,8 +146,9 @@ class Gathering:
         """Connections that have been seen and not reported, as far as counted."""
         return len(self._before)
 
-    def _of_one_network(self, rows: Rows) -> Rows:
-        """Leave out segments of a second network between ends that have the same addresses and ports; count them."""
+    def _leave_out_networks(self, rows: Rows) -> Rows:
+        """Leave out, and count, segments of a second network between the same addresses and ports: in each
+        direction the first network stays."""
         named = np.flatnonzero(rows.net)
         way = rows.pair[named].astype(np.int64) * 2 + rows.side[named]
         _, first, group = np.unique(way, return_index=True, return_inverse=True)
@@ -159,10 +160,10 @@ class Gathering:
         rows, later = joined(self._parts), no_rows()
         if not last and (waits := rows.at > self._until).any():
             # Where all that waits stands at the end, nothing is copied.
-            since = int(np.argmax(waits))
-            parts = (slice(since), slice(since, None)) if waits[since:].all() else (~waits, waits)
+            first = int(np.argmax(waits))
+            parts = (slice(first), slice(first, None)) if waits[first:].all() else (~waits, waits)
             rows, later = (rows.take(part) for part in parts)
-        self._parts, rows = [later] if later.size else [], self._of_one_network(rows)
+        self._parts, rows = [later] if later.size else [], self._leave_out_networks(rows)
         if not rows.size:
             return
         found = connect(rows, self.pairs.ends.ports, self.steps, self.passes)

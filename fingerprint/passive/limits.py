@@ -57,8 +57,8 @@ LIMITS = ("handshake", "server", "client", "receive-window", "sender", "congesti
 OF_CAUSE = np.array([{"rto": TIMEOUT, "tlp": PROBE, "fast": FAST}.get(cause, LOSS) for cause in CAUSES])
 # Columns of each limit: nanoseconds, how often, the first and last frame (file << 40 | number) of the evidence.
 PARTS = {"ns": "sum", "times": "sum", "first": "min", "last": "max"}
-# Of the parts of a connection so far: the main sender's largest flight, and the bytes acknowledged when it grew last
-# (`ABSENT`: it has not).
+# After the earlier parts of a connection: the main sender's largest flight (bytes; `LOST_FLIGHT` after a loss), and the
+# bytes acknowledged when that flight last grew, or at the first row if it never did (`ABSENT`: no earlier part).
 PAST = ("limit_flight", "limit_grown")
 # What the shares and their grades are read from.
 _READ = ("clock", "syns", "synacks", "frag_needed", "rtt", *(
@@ -77,7 +77,8 @@ MOST_NS = 1 << 62
 # A segment of less payload passes every path (RFC 791: 576 bytes with headers). A full segment is stuck if it was sent
 # more often than `STUCK_MOST`.
 LEAST_FULL, STUCK_MOST = 512, 2
-# A congestion window grows before this many windows are delivered. The largest flight once a loss has made it smaller.
+# A congestion window grows before this many windows are delivered. `LOST_FLIGHT` (bytes) stands for the largest flight
+# after a loss: no flight is level then.
 LEVEL_FLIGHTS = 4
 LOST_FLIGHT = 1 << 60
 # A larger gap in the IPv4 identification is no loss. Before an answer, a gap of up to `ASKED_LOST` packets does not
@@ -156,10 +157,11 @@ def share_time(
     found: Connections, sent: Sequence[Sent], again: Sequence[Retransmissions], scales: Sequence[Column],
     columns: Mapping[str, Column], shares: Shares | None = None,
 ) -> dict[str, Column]:  # fmt: skip
-    """Return the columns of all limits, over connections.
+    """Return the columns of all limits, and `PAST` after these rows, over connections.
 
+    columns               of the summary, with `PAST` after the earlier parts
     sent, again, scales   by side (client, server): its segments, its repeats, the shift of its windows (-1: unknown)
-    shares                a native function that computes the same; None, or where it gives None: this module does
+    shares                a native function that computes the same. Without it, or where it returns None, numpy does
     """
     rows = found.rows
     main = columns["server_bytes"] >= columns["client_bytes"]
@@ -310,7 +312,7 @@ class _Flow:
     repeated, recover    the main sender's last repeat before this row; the highest number that it had sent by then
     data, closed, lost   whether it has data of the stream; whether a side has ended it; packets missing before it
     final, sides         by connection: the main sender's last data row; how many rows of main, ACKs of the other side
-    counted, kept        whether an earlier part counted the row; by connection: what such rows acknowledge
+    counted, kept        whether an earlier part counted it; by connection: the highest number they acknowledge
     """
 
     def __init__(
@@ -371,10 +373,12 @@ class _Flow:
         return found
 
     def level(self, flight: Column, grown: Column) -> tuple[Column, Column, Column]:
-        """Return whether the flight grows no more while `LEVEL_FLIGHTS` times as much is delivered without a loss; and
-        what was given, after these rows. A send buffer bounds such a flight; a congestion window would grow.
+        """Return, by row, whether the flight stays the same while more than `LEVEL_FLIGHTS` times as much is delivered
+        without a loss; and, by connection, `PAST` after these rows. A send buffer bounds such a flight; a congestion
+        window would grow.
 
-        Rows that an earlier part counted have gaps between them, so a flight shows only in the others.
+        flight, grown  by connection: `PAST` after the earlier parts
+        Rows kept from an earlier part have gaps between them, so only the others show a flight.
         """
         of, begin, end = self.of, self.found.begin, self.found.end
         acked = np.maximum(self.acks[0], self.kept[of])
@@ -399,7 +403,7 @@ class _Flow:
 
         main, rtt, sack   by connection: whether the server is the main sender, round trip (ns, 0: unknown), SACK agreed
         cut               by connection: full segments of fewer bytes are smaller than the sides agreed on
-        level             by row: `level`
+        level             by row: whether the flight is level
         """
         of, at, then = self.of, self.at, self.next
         rtt, wrote = rtt[of], np.maximum(self.wrote, 0)

@@ -78,13 +78,13 @@ pub struct Facts<'a> {
     pub unmerged: &'a [u8],
 }
 
-/// Results by connection and limit.
+/// Results by connection and limit; `past` by connection, in and out.
 pub struct Shares<'a> {
     pub ns: &'a mut [i64],
     pub times: &'a mut [i64],
     pub first: &'a mut [i64],
     pub last: &'a mut [i64],
-    /// By connection: the largest flight so far, and the bytes acknowledged when it grew (`ABSENT`: it has not).
+    /// In: after the earlier parts; out: after this one. `PAST` of limits.py.
     pub past: &'a mut [[i64; 2]],
 }
 
@@ -136,8 +136,9 @@ struct Whole {
     counts: bool,
     /// Where the largest flight grew: place, bytes acknowledged, the flight.
     growths: Vec<(usize, i64, i64)>,
-    /// The largest flight of the parts before, and the bytes acknowledged when it grew; those acknowledged at the end.
+    /// `PAST` of limits.py, after the earlier parts.
     past: [i64; 2],
+    /// Bytes acknowledged at the main sender's last data.
     final_acks: i64,
     /// Whether a loss made the congestion window smaller.
     cut: bool,
@@ -147,7 +148,7 @@ struct Whole {
     hole: Option<(usize, i64, i64)>,
 }
 
-/// Fill in the shares of all connections; None where a time is too large.
+/// Fill in the shares of all connections and renew `past`; None where a time is too large.
 pub fn share(rows: &Rows, facts: &Facts, into: &mut Shares) -> Option<()> {
     let mut longest = 0;
     for one in 0..facts.begin.len() {
@@ -237,7 +238,7 @@ fn cuts(rows: &Rows, row: usize, main: bool) -> bool {
 fn survey(rows: &Rows, facts: &Facts, one: usize, order: &[(i64, usize)], past: [i64; 2]) -> Whole {
     let mut whole = Whole { shared: rows.at[facts.begin[one] as usize], past, ..Whole::default() };
     let (mut tops, mut acks, mut most) = ([0i64; 2], 0i64, past[0]);
-    // Rows that were kept have gaps between them: what they acknowledge holds for all.
+    // Rows kept from an earlier part have gaps between them: what they acknowledge counts from the first row on.
     let kept = order.iter().map(|&(_, row)| row);
     let kept = kept.filter(|&row| counted(rows, row) && !by_main(rows, facts, one, row) && segment(rows, row).told);
     let kept = kept.map(|row| rows.ack[row]).max().unwrap_or(0);
@@ -372,7 +373,7 @@ impl Sharing<'_, '_> {
         }
     }
 
-    /// Whether the flight grows no more while several times as much is delivered: `_level`, without its losses.
+    /// Whether the flight stays the same while LEVEL_FLIGHTS times as much is delivered; the caller excludes losses.
     fn level(&self, place: usize, growth: &mut usize) -> bool {
         let growths = &self.whole.growths;
         while growths.get(*growth).map_or(false, |one| one.0 < place) {

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from configtron.db.fleet import FleetStore
 from configtron.fleet.map_document import SignedMap, document, fleet_map, signed
@@ -89,9 +89,6 @@ def logged(handler: FleetLog) -> Iterator[None]:
 
 
 # What is planted in a simulated fleet, step by step: kills, reboots, full disks, stepped clocks, forgers, replays.
-
-if TYPE_CHECKING:
-    from tests.support.fleet_world import World
 
 
 class Faults:

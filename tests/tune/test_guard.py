@@ -115,7 +115,7 @@ WIDE: dict[str, Value] = {"initcwnd": 64, "pacing": "fq"}
     ("limits", "settings", "stated"),
     [
         # a learner tries no wide window unasked, though a person may
-        (NO_LIMITS, WIDE, "initcwnd=64 is beyond what a learner may try unasked, 10..32; --bound initcwnd=10..64"),
+        (NO_LIMITS, WIDE, "initcwnd=64 is outside what a learner may try unasked, 10..32; --bound initcwnd=10..64"),
         (NO_LIMITS, {"initcwnd": 33, "max_pacing_rate": 10**6}, "--bound initcwnd=10..33"),
         (Limits(allow_unfair=True, damage={"p": 1.0}), {"initcwnd": 9}, "--bound initcwnd=9..32"),
         (Limits({"initcwnd": Bound(2, 30)}), {"initcwnd": 1}, "unasked"),

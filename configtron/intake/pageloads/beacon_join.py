@@ -341,9 +341,9 @@ class BeaconJoin:
             return "unknown-reuse"
         if not request.first:
             return "reused-connection"
-        # the server saw the connection's own time before the request, whatever the browser says that it took
-        seen_ms = 0.0 if load.connect_start_ms is None else request.idle_ns / 1e6
-        if load.request_ms is not None and load.request_ms - seen_ms > UNVERIFIED_MS:
+        # the server saw how long the connection was open before the request; the browser's figure does not count
+        open_ms = 0.0 if load.connect_start_ms is None else request.idle_ns / 1e6
+        if load.request_ms is not None and load.request_ms - open_ms > UNVERIFIED_MS:
             return "unverified-time"
         return self.caps.doubt(drawn.prefix, drawn.unit, at_ns)
 

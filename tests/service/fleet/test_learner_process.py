@@ -281,7 +281,7 @@ class Asked(FixedMapMaker):
 
 
 @pytest.mark.parametrize(("learned", "bounds", "why"), [
-    (True, {}, "agent web1: profile wide: initcwnd=64 is beyond what a learner may try unasked"),
+    (True, {}, "agent web1: profile wide: initcwnd=64 is outside what a learner may try unasked"),
     (True, {"initcwnd": Bound(1, 64)}, ""), (False, {}, ""),
 ])  # fmt: skip
 def test_a_wide_window_is_no_choice_of_a_learner_but_one_of_a_person(
