@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -86,7 +87,9 @@ class ClusterLink:
 
     def close(self) -> None:
         """Disconnect. Published values stay: tasks may still have to read that they are done."""
-        self._client.close()
+        # Dask may be connecting again, and raises what that meets (ValueError of tornado's TLS): nothing is lost by it.
+        with suppress(Exception):
+            self._client.close()
 
 
 class TaskLink:
