@@ -57,6 +57,8 @@ SKEW_S, SAME_SKEW_S = 5.0, 1.0
 # Reasons remembered of one agent, or of all unknown keys: a bound on memory. Lines about one agent in `LINES_S`: enough
 # to see a fault, too few to fill the journal.
 MOST_REMARKS, MOST_LINES, LINES_S = 100, 5, 60.0
+# A version is sent to an agent again after this; agents wait a second or more before they ask again.
+AGAIN_S = 0.5
 
 
 class SendTo(NamedTuple):
@@ -102,17 +104,19 @@ ManagerEffect = SendTo | StoreRows | AgentReport | StopManager | ManagerRemark
 class AgentState:
     """What is known of one agent.
 
-    heard_s           when its latest frame came
+    heard_s, heard_ns when its latest frame came: by the session's clock, and by the wall clock
     held              (term, version) of the map in force there
     rejected, reason  the last version it refused, and why; None: it refused none
     refused           entries of the version in force that it left out: (entry, reason)
     is_away           it was not heard for `AWAY_S`, and a line was logged
     skew_s, noted_s   its wall clock minus the manager's, and that when it was logged last
+    sent, sent_s      the version that was sent to it last, and when
     starts, begun_s   connection -> start that introduced itself there, the latest few; when the latest one did
     """
 
     hello: AgentHello | None = None
     heard_s: float = float("-inf")
+    heard_ns: int = 0
     held: tuple[int, int] = (0, 0)
     rejected: tuple[int, int] | None = None
     reason: str = ""
@@ -126,6 +130,8 @@ class AgentState:
     frozen: str = ""
     starts: dict[bytes, str] = field(default_factory=dict)
     begun_s: float = float("-inf")
+    sent: tuple[int, int] = (0, 0)
+    sent_s: float = float("-inf")
 
     def introduce(self, connection: bytes, hello: AgentHello) -> None:
         """Take a hello, whose frame is the latest that was heard."""
@@ -250,7 +256,7 @@ class ManagerSession:
             message = from_agent(data)
             agent = self.agents.setdefault(name, AgentState())
             back = self._back(name, agent, now)
-            agent.heard_s = now
+            agent.heard_s, agent.heard_ns = now, now_ns
             return [*back, *self._taken(connection, name, agent, message, now_ns)]
         except MessageError as error:
             rebuff = SendTo(connection, frame(Rebuff(self.manager, self.term, str(error)[:1000])))
@@ -351,6 +357,9 @@ class ManagerSession:
         new, place = self.current, (message.term, message.version)
         if new is None or place != new.place or place == agent.rejected:
             return []
+        if agent.sent == place and agent.heard_s - agent.sent_s < AGAIN_S:
+            return []
+        agent.sent, agent.sent_s = place, agent.heard_s
         if not self._chunks:
             parts = chunks(document(new))
             self._chunks = [
@@ -367,9 +376,9 @@ class ManagerSession:
         is_news = (message.refused, message.omitted) != (agent.refused, agent.omitted)
         agent.held, agent.refused, agent.omitted = place, message.refused, message.omitted
         found: list[ManagerEffect] = [AgentReport(name)]
-        if not (message.refused and is_news):
+        if not ((message.refused or message.omitted) and is_news):
             return found
-        entry, reason = message.refused[0]
+        entry, reason = message.refused[0] if message.refused else ("none that it names", "no reason")
         if not (count := refused_count(message.refused, message.omitted)):
             count = len(message.refused)
             text = (f"agent {name} has Default in place of {count} profiles of map {place[0]}.{place[1]},"

@@ -108,6 +108,13 @@ def test_a_rejected_version_is_not_asked_for_nor_sent_again_until_it_changes() -
     assert [e for e in exchanged(one, other, offer, 62.0) if isinstance(e, LoadMap)]
 
 
+def test_a_version_is_sent_to_an_agent_once_in_a_while() -> None:
+    """Thirty connections of one key that ask on and on took two gigabytes."""
+    other, want = manager(), frame(messages.Want(1, 1))
+    sent = [bool(other.receive(b"%d" % n, "key-of-web1", want, n / 10)) for n in range(11)]
+    assert sent == [True, *[False] * 4, True, *[False] * 4, True]
+
+
 def test_a_waiting_map_that_is_refused_late_leaves_the_later_refusal_known() -> None:
     """At the turn an older map was refused after a newer one: the newer one was asked for again."""
     one, other = agent(), manager()

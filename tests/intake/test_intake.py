@@ -95,6 +95,7 @@ def test_only_named_hosts_are_sites() -> None:
     some = IntakeOptions(sites=sites_of("www.example.org, *.Example.net"))
     for host, site in (
         ("www.example.org", "www.example.org"), ("a.www.example.org", "other"), ("example.net", "other"), ("", "other"),
+        ("www.example.org:8443", "www.example.org"), ("www.example.org.", "www.example.org"),
         ("a.example.net", "*.example.net"), ("b.a.example.net", "*.example.net"), ("badexample.net", "other"),
     ):  # fmt: skip
         assert (some.site_of(host), IntakeOptions().site_of(host)) == (site, host)

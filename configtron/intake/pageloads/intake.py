@@ -68,8 +68,11 @@ class IntakeOptions:
     behind_server: bool = True
 
     def site_of(self, host: str) -> str:
-        """Return the site that a host counts as."""
-        if not self.sites or host in self.sites:
+        """Return the site that a host counts as; where sites are named, without its port and final dot."""
+        if not self.sites:
+            return host
+        host = host.partition(":")[0].rstrip(".")
+        if host in self.sites:
             return host
         parts = host.split(".")
         wider = ("*." + ".".join(parts[at:]) for at in range(1, len(parts)))

@@ -26,9 +26,9 @@ class AgentLimits(NamedTuple):
     reaches: Mapping[str, Bound]
 
 
-def limits_of_hello(hello: AgentHello | None) -> AgentLimits:
-    """Return the limits that an agent reported; None: it has reported nothing, and refuses nothing."""
-    return limits_of_form({} if hello is None else limits_form(hello))
+def limits_of_hello(hello: AgentHello) -> AgentLimits:
+    """Return the limits that an agent reported."""
+    return limits_of_form(limits_form(hello))
 
 
 def limits_of_form(form: Mapping[str, Any]) -> AgentLimits:

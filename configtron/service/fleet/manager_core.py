@@ -33,7 +33,7 @@ from configtron.model.errors import BadInput, Busy, Unwritten
 from configtron.model.fleet import FleetMap
 from configtron.model.nouns import Profile
 from configtron.model.records import Json, canonical
-from configtron.service.fleet.agent_limits import barred_by, limits_form, limits_of_form, limits_of_hello
+from configtron.service.fleet.agent_limits import AgentLimits, barred_by, limits_form, limits_of_form, limits_of_hello
 from configtron.service.fleet.key_rotation import KeyRotation, rotation_of
 from configtron.service.fleet.map_learning import (
     MAKER,
@@ -162,7 +162,7 @@ class ManagerCore:
             found += self._answered(now, now_ns)
         if now >= due.state:
             due.state = now + STATE_S
-            self._write_states(now_ns)
+            self._write_states()
         return self._done(found, now_ns)
 
     def _done(self, effects: Sequence[ManagerEffect], now_ns: int) -> list[SendTo]:
@@ -175,7 +175,8 @@ class ManagerCore:
                 case StoreRows() as batch:
                     waiting += self._store(batch, now_ns)
                 case AgentReport(agent):
-                    self._limits[agent] = limits_of_hello(self.session.agents[agent].hello)
+                    if (hello := self.session.agents[agent].hello) is not None:
+                        self._limits[agent] = limits_of_hello(hello)
                     # `learn manager agents` shows it with the next tick.
                     self._due.state = float("-inf")
                 case StopManager(reason):
@@ -299,13 +300,13 @@ class ManagerCore:
         if not self._learner.idle or self._answer is not None:
             return
         held = [one for one in self.session.agents.values() if one.held == (self.term, self._version)]
+        entries = len(self._map.prefixes) if self._map is not None else 0
         saves, self._asked_again = now >= self._due.save, len(self._again)
         question = LearningAsk(
-            now_ns, (self.term, self._version + 1), self._another_key(), self._span_ns(), self._map, dict(self._limits),
+            now_ns, (self.term, self._version + 1), self._another_key(), self._span_ns(), self._map, self._bounds(),
             tuple(sorted(set(self.session.allowed.values()))),
-            sum(refused_count(one.refused, one.omitted) for one in held),
-            len(held) * len(self._map.prefixes) if self._map is not None else 0, tuple(self._again), self._paused,
-            self._recalled, saves,
+            sum(min(refused_count(one.refused, one.omitted), entries) for one in held), len(held) * entries,
+            tuple(self._again), self._paused, self._recalled, saves,
         )  # fmt: skip
         if saves:
             self._due.save = now + SAVE_S
@@ -366,13 +367,18 @@ class ManagerCore:
             self._again.append((new.term, new.version))
         return self.session.publish(made)
 
+    def _bounds(self) -> dict[str, AgentLimits]:
+        """Return the limits of every agent that is enrolled: those of a revoked one end with it."""
+        enrolled = set(self.session.allowed.values())
+        return {name: limits for name, limits in self._limits.items() if name in enrolled}
+
     def barred(self, profile: Profile) -> str:
         """Return why a profile may not be used: the first agent whose operator, guard or driver refuses it; ""."""
-        return barred_by(self._limits, profile)
+        return barred_by(self._bounds(), profile)
 
-    def _write_states(self, now_ns: int) -> None:
+    def _write_states(self) -> None:
         """Keep what is known of each agent, for `learn manager agents`."""
-        states = {AGENT + name: _state_text(state, self._written.get(AGENT + name, ""), now_ns)
+        states = {AGENT + name: _state_text(state, self._written.get(AGENT + name, ""))
                   for name, state in self.session.agents.items()}  # fmt: skip
         news = {name: text for name, text in states.items() if self._written.get(name) != text}
         if news and self._try(lambda: self.store.put_facts(news)):
@@ -385,12 +391,12 @@ def forget_learned(store: FleetStore) -> None:
         store.drop_fact(name)
 
 
-def _state_text(state: AgentState, before: str, now_ns: int) -> str:
+def _state_text(state: AgentState, before: str) -> str:
     """Return an agent's state as JSON; the hello stays if this start of the manager has heard none."""
     hello = state.hello
     form: dict[str, Json] = json.loads(before) if before else {}
     form |= {
-        "heard_s": now_ns // 1_000_000_000, "held": f"{state.held[0]}.{state.held[1]}", "reason": state.reason,
+        "heard_s": state.heard_ns // 1_000_000_000, "held": f"{state.held[0]}.{state.held[1]}", "reason": state.reason,
         "rejected": f"{state.rejected[0]}.{state.rejected[1]}" if state.rejected else "",
         "refused": refused_count(state.refused, state.omitted), "waiting": state.waiting, "dropped": state.dropped,
         "skew_s": round(state.skew_s), "frozen": state.frozen,

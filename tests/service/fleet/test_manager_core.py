@@ -18,7 +18,7 @@ import pytest
 
 from configtron.db.fleet import FleetStore
 from configtron.db.tuning import Tuning
-from configtron.fleet.messages import AgentHello, batch_frame, encode_rows, frame
+from configtron.fleet.messages import AgentHello, MapResult, batch_frame, encode_rows, frame
 from configtron.learner.chance import seeded
 from configtron.learner.map_making import MapOptions
 from configtron.learner.rollout import Rollout, RolloutPlan
@@ -335,6 +335,22 @@ def test_a_map_is_renewed_in_time_though_the_clock_was_set_back(tmp_path: Path, 
             core.tick(float(second), BEGUN_NS + round((second + (stepped_s if second > 45 else 0.0)) * 1e9))
         # The first is made at second 0; agents that got it then have it until second 100.
         assert [row.why for row in store.maps()][:3] == ["made", "validity renewed", "validity renewed"]
+
+
+def test_what_an_agent_said_stays_until_it_is_revoked(tmp_path: Path) -> None:
+    """A result before the hello forgot its operator's bounds; those of a revoked agent held for ever."""
+    with FleetStore(tmp_path / "m.db") as store:
+        store.enroll("web1", "key")
+        fast, hello = Profile("fast", (("initcwnd", 20),)), AgentHello("b1", "0", bounds=(("initcwnd", 10, 10, ()),))
+        for start, said in enumerate((hello, MapResult(1, 1, b"", omitted=1 << 62))):
+            core = ManagerCore(store, FixedMapMaker(MAP, valid_s=100.0), KEY, f"m{start}", BEGUN_NS)
+            core.receive(b"1", "key", frame(said), 0.0, BEGUN_NS)
+            assert "web1" in core.barred(fast)
+            core.tick(50.0, BEGUN_NS + 50 * 10**9)
+            assert f'"heard_s":{BEGUN_NS // 10**9}' in store.facts()["agent web1"], "not when it was written"
+        store.revoke("web1")
+        core.tick(60.0, BEGUN_NS + 60 * 10**9)
+        assert core.barred(fast) == ""
 
 
 def test_a_locked_database_holds_up_no_answer_and_rows_come_again(
