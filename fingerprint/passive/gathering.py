@@ -50,7 +50,8 @@ SPOKEN_MOST = 120
 HEADS_MOST = 1 << 25
 # A kept row in each of these parts of a stream, so that numbers are never unwrapped over more than 2 GB.
 SPINE_SHIFT = 29
-# Counts of frames in which there may be segments.
+# Counts of segments of another tenant's network; of frames in which there may be segments.
+SECOND_NETWORK = "second-network"
 NOT_READ = (UNREAD, "link-type-", "cut-header", "unknown-interface")
 NS = 1_000_000_000
 ALWAYS = np.iinfo(np.int64).max
@@ -147,13 +148,23 @@ class Gathering:
         return len(self._before)
 
     def _leave_out_networks(self, rows: Rows) -> Rows:
-        """Leave out, and count, segments of a second network between the same addresses and ports: in each
-        direction the first network stays."""
+        """Leave out, and count, segments of a second network between the same addresses and ports.
+
+        The first network that both directions carry stays; where there is none, the first of each direction.
+        """
         named = np.flatnonzero(rows.net)
-        way = rows.pair[named].astype(np.int64) * 2 + rows.side[named]
-        _, first, group = np.unique(way, return_index=True, return_inverse=True)
-        other = named[rows.net[named] != rows.net[named[first]][group]]
-        self.counts["second-network"] += len(other)
+        net, side, pair = rows.net[named], rows.side[named], rows.pair[named].astype(np.int64)
+        _, first, way = np.unique(pair * 2 + side, return_index=True, return_inverse=True)
+        _, group = np.unique((pair << 32) + net, return_inverse=True)
+        both = np.bincount(group[side == 0], minlength=named.size) * np.bincount(group[side == 1], minlength=named.size)
+        shared = np.flatnonzero(both[group])
+        pairs, earliest = np.unique(pair[shared], return_index=True)
+        place = np.searchsorted(pairs, pair)
+        stays = net[first][way]
+        known = np.isin(pair, pairs)
+        stays[known] = net[shared][earliest][place[known]]
+        other = named[net != stays]
+        self.counts[SECOND_NETWORK] += len(other)
         return rows.take(np.delete(np.arange(rows.size), other)) if len(other) else rows
 
     def _over(self, *, last: bool, now_ns: int = 0) -> Iterator[Batch]:

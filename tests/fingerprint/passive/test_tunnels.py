@@ -91,6 +91,8 @@ PROVEN = (flight(2 * RTT_S, 0, 10, echo_s=RTT_S + 0.001), acked(2, 2 * RTT_S + 0
     (b"\x08\0\0\0", 4789, (7, 7, 9, 9), 9), (b"\0\0\x65\x58", 6081, (7, 7, 9, 9), 9),
     # the directions of a connection may have numbers of their own (OVN)
     (b"\x08\0\0\0", 8472, (7, 8, 7, 8), 0), (b"\x08\0\0\0", 4789, (7, 8, 7, 9), 5),
+    # a network that both directions carry comes before the first
+    (b"\x08\0\0\0", 4789, (7, 9, 9, 9), 4),
 ])  # fmt: skip
 def test_a_second_network_is_no_part_of_a_connection(
     head: bytes, port: int, nets: tuple[int, ...], refused: int, tmp_path: Path
