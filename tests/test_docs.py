@@ -180,7 +180,7 @@ def counts() -> set[str]:
     """Return the names that the code counts by, some of its tables, link-type-N and unread-NAME."""
     folders = ("fingerprint/capture", "fingerprint/passive", "configtron/service/capture", "configtron/report")
     text = "\n".join(file.read_text() for folder in folders for file in (ROOT / folder).glob("*.py"))
-    tables = {"arp", "not-ip", "other-protocol", "udp", "malformed-time", "bytes-left"}
+    tables = {"arp", "not-ip", "other-protocol", "udp", "malformed-time", "bytes-left", "second-network"}
     assert [name for name in tables if f'"{name}"' not in text] == []
     return {name for names in COUNTED.findall(text) for name in names if name} | {"link-type-N", "unread-NAME"} | tables
 
