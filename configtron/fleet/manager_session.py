@@ -378,7 +378,7 @@ class ManagerSession:
         found: list[ManagerEffect] = [AgentReport(name)]
         if not ((message.refused or message.omitted) and is_news):
             return found
-        entry, reason = message.refused[0] if message.refused else ("none that it names", "no reason")
+        entry, reason = message.refused[0] if message.refused else ("an entry that it does not name", "no reason")
         if not (count := refused_count(message.refused, message.omitted)):
             count = len(message.refused)
             text = (f"agent {name} has Default in place of {count} profiles of map {place[0]}.{place[1]},"

@@ -50,7 +50,7 @@ class Servers:
         self._names: dict[tuple[str, int], str] = {}
         self._every, self._same = every, dict[Observation, Observation]()
         # Verdicts by the readings, objects of `_same`.
-        self._settled: dict[tuple[int, ...], tuple[Observation, Sequence[Observation]]] = {}
+        self._judged: dict[tuple[int, ...], tuple[Observation, Sequence[Observation]]] = {}
 
     def take(self, reports: ConnectionReports) -> None:
         """Remember."""
@@ -69,7 +69,7 @@ class Servers:
             target = Target(host, *key)
             alike = self._alike(key, self._every)
             every = tuple(chain.from_iterable(chain.from_iterable(alike)))
-            verdicts = merge_all(every, judge=judge_knob if self._every else self._settle)
+            verdicts = merge_all(every, judge=judge_knob if self._every else self._judge)
             if BALANCED in verdicts:
                 if not self._every and (len(alike) > 1 or verdicts[BALANCED].value == "mixed"):
                     # Trials of one connection are told from those of others.
@@ -86,11 +86,11 @@ class Servers:
             for by in self._seen[key].values()
         ]
 
-    def _settle(self, trials: Sequence[Observation]) -> tuple[Observation, Sequence[Observation]]:
+    def _judge(self, trials: Sequence[Observation]) -> tuple[Observation, Sequence[Observation]]:
         key = tuple(map(id, trials))
-        if key not in self._settled:
-            self._settled[key] = judge_knob(trials)
-        return self._settled[key]
+        if key not in self._judged:
+            self._judged[key] = judge_knob(trials)
+        return self._judged[key]
 
 
 def _balanced(every: Observation, alike: Sequence[Sequence[Sequence[Observation]]]) -> Observation:

@@ -8,10 +8,11 @@ Method     A tunnel may stand behind extension headers (`extension_headers.py`).
            goes nowhere.
 Fails as   a count under a name: unread-gre and its like, link-type-N.
 Differs    from the tunnel's end, which looks up the network by its identifier. Cilium writes the sender's identity
-           there, OVN the destination's network: the two directions of one connection may have two. So of each direction
-           the first identifier of VXLAN or Geneve counts; segments with another are left out and counted
-           (`gathering.py`: second-network). VLANs are not told apart, nor GTP's tunnels, which change at a handover. A
-           packet that is captured in a tunnel and outside it is a copy (`copies.py`).
+           there, OVN the destination's network: the two directions of one connection may have two. So the first
+           identifier of VXLAN or Geneve that both directions carry counts, or the first of each direction if there is
+           none; segments with another are left out and counted (`gathering.py`: second-network). VLANs are not told
+           apart, nor GTP's tunnels, which change at a handover. A packet that is captured in a tunnel and outside it is
+           a copy (`copies.py`).
 Source     IANA "IEEE 802 Numbers", "Protocol Numbers"; Cilium, "Routing", encapsulation; ovn-architecture(7)
 """
 
