@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a manager says about itself, signed by the fleet's key: its name, its term, and when it began.
+"""What a manager says about itself, signed by the fleet's key: its name and its term.
 
 Agents keep the proof of the manager that they obey, and send it in each hello. All managers of a fleet sign by one key,
 which also signs maps. So each can check another's proof, whoever shows it.
@@ -13,21 +13,20 @@ from nacl.exceptions import CryptoError
 from nacl.signing import SigningKey, VerifyKey
 
 
-def proof_of(manager: str, term: int, begun_ns: int, key: SigningKey) -> str:
-    """Return a manager's proof: when it began (ns since 1970), and the signature (hex)."""
-    return f"{begun_ns} {key.sign(_claim(manager, term, str(begun_ns))).signature.hex()}"
+def proof_of(manager: str, term: int, key: SigningKey) -> str:
+    """Return a manager's proof: the signature (hex)."""
+    return key.sign(_claim(manager, term)).signature.hex()
 
 
 def is_proven(manager: str, term: int, proof: str, key: VerifyKey) -> bool:
     """Return whether the fleet's key signed this proof (as `proof_of` returns it) for that manager and term."""
-    begun_ns, _, signature = proof.partition(" ")
     try:
-        key.verify(_claim(manager, term, begun_ns), bytes.fromhex(signature))
+        key.verify(_claim(manager, term), bytes.fromhex(proof))
     except (CryptoError, ValueError):
         return False
     return True
 
 
-def _claim(manager: str, term: int, begun_ns: str) -> bytes:
+def _claim(manager: str, term: int) -> bytes:
     # The head of a map cannot pass for a claim: it is a MessagePack array and never begins with a "c".
-    return f"configtron manager {term} {begun_ns} {manager}".encode()
+    return f"configtron manager {term} {manager}".encode()

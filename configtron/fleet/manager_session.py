@@ -206,21 +206,20 @@ class AgentLines:
 class ManagerSession:
     """One manager's conversations; times are seconds of any clock that is never set back.
 
-    manager   its name: host and start, unlike any other's
-    term      one more at each start
-    allowed   public key (Z85 text) -> agent's name
-    key       by which every manager of the fleet signs
-    begun_ns  wall clock at its start (ns since 1970)
+    manager  its name: host and start, unlike any other's
+    term     one more at each start
+    allowed  public key (Z85 text) -> agent's name
+    key      by which every manager of the fleet signs
     """
 
-    def __init__(self, manager: str, term: int, allowed: Mapping[str, str], key: SigningKey, begun_ns: int = 0) -> None:
+    def __init__(self, manager: str, term: int, allowed: Mapping[str, str], key: SigningKey) -> None:
         self.manager, self.term = manager, term
         self.allowed = dict(allowed)
         self.agents: dict[str, AgentState] = {}
         self.current: SignedMap | None = None
         # The frames of the current version, made when the first agent asks for it.
         self._chunks: list[bytes] = []
-        self._key, self._proof = key.verify_key, proof_of(manager, term, begun_ns, key)
+        self._key, self._proof = key.verify_key, proof_of(manager, term, key)
         self.lines: dict[str, AgentLines] = {}
         self._strangers, self.unheard = AgentLines(), 0
 

@@ -200,9 +200,8 @@ def test_a_manager_of_an_earlier_term_or_of_the_same_is_refused_by_one_line_that
 
 
 @pytest.mark.parametrize("proof", [
-    "", "5", f"5 {'0' * 128}", "5 \u0660", proof_of("evil", 2, 5, KEY),
-    proof_of("evil", 10**6, 5, SigningKey(b"o" * 32)),
-    proof_of("other", 10**6, 5, KEY), proof_of("evil", 10**6, 6, KEY).replace("6", "5", 1),
+    "", "0", "0" * 128, "\u0660", proof_of("evil", 2, KEY),
+    proof_of("evil", 10**6, SigningKey(b"o" * 32)), proof_of("other", 10**6, KEY),
 ])  # fmt: skip
 def test_a_later_manager_without_its_proof_stops_none_and_forges_no_line(proof: str) -> None:
     """One frame of any agent ended the manager for good."""
@@ -215,7 +214,7 @@ def test_a_later_manager_without_its_proof_stops_none_and_forges_no_line(proof: 
     other.receive(b"c", "key-of-web1", b"\x02" + msgpack.encode(["x\nERROR \x1b[1m", 1]), 0)
     assert other.lines["web1"].refused == 3
     (welcome,) = sent_to(other, agent().tick(0.0)[-1])
-    assert from_manager(welcome) == Welcome("m1", 1, 1, proof_of("m1", 1, 0, KEY))
+    assert from_manager(welcome) == Welcome("m1", 1, 1, proof_of("m1", 1, KEY))
 
 
 def test_hostile_frames_stop_store_and_log_nothing_that_they_should_not() -> None:

@@ -81,7 +81,7 @@ def seeds() -> list[bytes]:
     """Return one frame of each kind, with and without a signature."""
     spans = (SpanForm("initcwnd", 1.0, 30.0, ("a",)),)
     rows = [row._replace(rtt_ms=20.0) for row in fleet_rows(1, 2)]
-    proofs = ("", "5 ab", proof_of("evil", 9, 5, STRANGER), proof_of("evil", 2, 5, KEY))
+    proofs = ("", "ab", proof_of("evil", 9, STRANGER), proof_of("evil", 2, KEY))
     hellos = [AgentHello("b", "0", seen_term=9, seen="evil", reaches=spans, bounds=spans, proof=one) for one in proofs]
     plain = 4 * [AgentHello("b", "0", driver="route", reaches=spans, bounds=spans, clock_ns=BEGUN_NS)]
     others: list[FromAgent] = [

@@ -83,7 +83,7 @@ class ManagerCore:
                  stages: Stages | None = None) -> None:  # fmt: skip
         self.store, self._key, self.stages = store, key, stages
         self.term = store.begin_term(name)
-        self.session = ManagerSession(name, self.term, store.allowed(), key, now_ns)
+        self.session = ManagerSession(name, self.term, store.allowed(), key)
         self.stopped = ""
         self._map: FleetMap | None = None
         self._version = 0
