@@ -80,7 +80,7 @@ def run(words: Sequence[str] | None = None) -> int:
 
 def _shown(text: str) -> str:
     """Return an error's lines with each character that does not print as its number: other hosts' words are in some."""
-    from configtron.report.files import visible
+    from configtron.model.wording import visible
 
     return "\n".join(map(visible, text.split("\n")))
 

@@ -46,6 +46,7 @@ from configtron.fleet.messages import (
     refused_count,
 )
 from configtron.model.fleet import ARM, OutcomeRow
+from configtron.model.wording import visible
 
 # s without a frame until an agent counts as away.
 AWAY_S = 10.0
@@ -186,8 +187,7 @@ class AgentLines:
                 found.append(effect)
             elif self.lines < MOST_LINES:
                 self.lines += 1
-                text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in effect.text)
-                found.append(effect._replace(text=text))
+                found.append(effect._replace(text=visible(effect.text)))
             else:
                 self.unlogged += 1
         return found

@@ -81,19 +81,14 @@ def judge(plt_ms: Sequence[float], rule: StoppingRule, reasons: Sequence[str] = 
     if math.isinf(found):
         flag = Counter(reasons).most_common(1)[0][0] if reasons else FEW
         return Verdict(None, None, None, count, flag)
-    rank = _rank(count, rule)
+    # between looks the earlier look's rank is safe: with more loads its interval is wider and misses less often
+    passed = [at for look, at in zip(rule.looks, ranks(rule.looks, rule.error), strict=True) if look <= count]
+    rank = passed[-1] if passed else 0
     if not rank:
         return Verdict(found, None, None, count, FEW)
     low, high = ordered[rank - 1], ordered[count - rank]
     near = max(found - low, high - found) <= rule.tolerance * found
     return Verdict(found, low, None if math.isinf(high) else high, count, "" if near else WIDE)
-
-
-def _rank(count: int, rule: StoppingRule) -> int:
-    """Return the rank for an interval of so many loads; 0 for no interval. Between looks: the earlier look's rank."""
-    # with more loads the interval at the same rank is wider and misses less often, so the earlier rank is safe
-    passed = [rank for look, rank in zip(rule.looks, ranks(rule.looks, rule.error), strict=True) if look <= count]
-    return passed[-1] if passed else 0
 
 
 @cache

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from configtron.model.counting import count_of
 from configtron.model.records import rounded
+from configtron.model.wording import count_of
 from configtron.probe.costs import CampaignCost
 from configtron.report.printed import size
 from configtron.report.rows import emit

@@ -21,12 +21,12 @@ from configtron.fingerprint.passive.readings import Hellos
 from configtron.fingerprint.passive.summary import SIDES
 from configtron.model.nouns import Observation
 from configtron.model.records import Json, canonical
+from configtron.model.wording import count_of, visible
 from configtron.report.connection_choice import REPEATS, ConnectionChoice, Key, named, summed
 from configtron.report.connection_json import form
 from configtron.report.connection_rows import texts_by_kind, tls_names
-from configtron.report.files import visible
 from configtron.report.folding import Sheet
-from configtron.report.printed import MOST_ROWS, cell, many, shown, size
+from configtron.report.printed import MOST_ROWS, cell, shown, size
 from configtron.report.slow_because import frame_name, slow_because
 
 TABLE = ("frame", "client", "server", "s", "rtt ms", "up", "up again", "down", "down again", "shut", "icw",
@@ -162,5 +162,5 @@ def _summary(sums: Counter[str], printed: int) -> str:
     count = sums["connections"]
     rest = f" ({printed} shown; --all shows every one)" if printed < count else ""
     lost = f"; {100 * sums['again'] / sums['data']:.2g} % sent again" if sums["data"] else ""
-    troubles = "".join(f"; {many(sums[name], name + 's')}" for name in list(SUMS)[3:])
-    return f"{many(count, 'connections')}{rest}; {size(sums['bytes'])}{lost}{troubles}"
+    troubles = "".join(f"; {count_of(sums[name], name)}" for name in list(SUMS)[3:])
+    return f"{count_of(count, 'connection')}{rest}; {size(sums['bytes'])}{lost}{troubles}"

@@ -19,12 +19,13 @@ from configtron.fingerprint.passive.traces import address_text
 from configtron.fingerprint.verdict import over
 from configtron.model.nouns import Fingerprint, Observation, Target, Vantage
 from configtron.model.records import Result
+from configtron.model.wording import count_of
 from configtron.report.connection_choice import ConnectionChoice, Key, site
 from configtron.report.connection_json import json_rows
 from configtron.report.connection_rows import SHOWN_KNOBS, columns, csv_rows
 from configtron.report.connection_table import write_one, write_table
 from configtron.report.folding import Sheet
-from configtron.report.printed import cell, many
+from configtron.report.printed import cell
 from configtron.report.target_results import TargetResult
 
 BALANCED = "load_balancing"
@@ -176,7 +177,7 @@ def write_servers(batches: Iterable[ConnectionReports], form: str, out: TextIO, 
             silent += not any(cells)
             if any(cells):
                 sheet.add_row(item.site, *cells)
-        more = f"; {many(silent, 'more servers')} without any of these" if silent else ""
+        more = f"; {count_of(silent, 'more server')} without any of these" if silent else ""
         sheet.caption = f"behind each value its grade{more}; -f csv has all, and why some have none"
         sheet.write(out, color=color)
 
@@ -198,9 +199,10 @@ class ConnectionLines:
 
 def counted(counts: Mapping[str, int]) -> str:
     """Return in a line the counts of frames read and not read."""
-    first = [many(counts.get(name, 0), name) for name in ("frames", "tcp", "connections")]
+    frames, tcp, connections = (counts.get(name, 0) for name in _TOTALS)
     rest = [f"{value} {name}" for name, value in sorted(counts.items()) if value and name not in _TOTALS]
-    return ", ".join(first) + (f"; {', '.join(rest)}" if rest else "")
+    read = f"{count_of(frames, 'frame')}, {tcp} tcp, {count_of(connections, 'connection')}"
+    return read + (f"; {', '.join(rest)}" if rest else "")
 
 
 _TOTALS = ("frames", "tcp", "connections")

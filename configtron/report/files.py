@@ -50,8 +50,3 @@ def can_be_written(*files: str | Path | None) -> None:
                 Path(file).open("ab").close()
             except OSError as error:
                 raise cannot_write(file, error, "; name a file that can be written") from error
-
-
-def visible(text: str) -> str:
-    """Return the text with each character that does not print as its number, so that it moves no cursor."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)

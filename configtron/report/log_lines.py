@@ -10,7 +10,7 @@ from pathlib import Path
 
 from configtron.model.errors import BadInput
 from configtron.model.records import canonical
-from configtron.report.files import visible
+from configtron.model.wording import visible
 
 # -q, nothing, -v, -vv.
 LEVELS = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO, 2: logging.DEBUG}

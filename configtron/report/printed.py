@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from configtron.model.nouns import Observation, Value
-from configtron.report.files import visible
+from configtron.model.wording import visible
 
 SIZES = ("B", "kB", "MB", "GB", "TB", "PB")
 # More rows than a screen holds are not shown unasked.
@@ -28,11 +28,6 @@ def shown(verdict: Observation) -> str:
 def text(value: Value) -> str:
     """A value as printed."""
     return f"{value:.3g}" if isinstance(value, float) else visible(str(value))
-
-
-def many(number: int, noun: str) -> str:
-    """Return a number with its noun: 1 frame, 2 frames."""
-    return f"{number} {noun.removesuffix('s') if number == 1 else noun}"
 
 
 def size(number: int) -> str:

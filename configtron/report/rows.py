@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 from configtron.model.records import Json, canonical
-from configtron.report.files import visible
+from configtron.model.wording import visible
 from configtron.report.folding import table_lines, width_of
 
 # What a row calls itself is in its field "schema"; raised when a field changes its meaning.

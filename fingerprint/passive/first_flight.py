@@ -148,11 +148,11 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts, head: i
     end = sent.end[data] - ((rows.flags[row] & FIN) != 0)
     length = rows.length[row].astype(np.int64)
     largest, honoured = highest(of, length, count, 0), np.bincount(of[length == known.cap[of]], minlength=count) > 0
-    whole, (begin, after) = (row, of, start, end), edges(of, count)
-    every, ended = old, (begin, after)
+    all_row, all_start, all_end, all_old, (all_begin, all_after) = row, start, end, old, edges(of, count)
+    begin, after = all_begin, all_after
     if (longer := after - begin > head).any():
         near = np.flatnonzero(np.arange(len(of)) < (begin + head)[of])
-        row, of, start, end, old, length = (column[near] for column in (*whole, old, length))
+        row, of, start, end, old, length = (column[near] for column in (row, of, start, end, old, length))
         begin, after = edges(of, count)
     acked = _first_acks(found, row, of)
     heard = acked >= 0
@@ -182,7 +182,7 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts, head: i
     stop = np.where(after > begin, np.minimum(stop, after), begin)
     near_end = (stop >= after - 2) | ~np.append(behind, False)[after - 1]
     if longer.any() and (longer & (near_end | found.stepped)).any():
-        return first_flights(found, sent, known, len(whole[0]))
+        return first_flights(found, sent, known, len(all_row))
     # A lone last segment may be a tail loss probe, if the server measured a shorter round trip than we did.
     # If the capture stands behind a slow link, only the sender's timestamps show the pause.
     final = np.maximum(stop - 1, 0)
@@ -217,11 +217,11 @@ def first_flights(found: Connections, sent: Sent, known: HandshakeFacts, head: i
         stopped |= pause[following] < np.where(stamped, most, PAUSE_TIMES * most)
         proof[stopped & (proof == PROOFS.index(PROVEN))] = PROOFS.index("server-paced")
     # From here on row, start, end, stop and after count all data rows; the other members still count the head.
-    marks = marks._replace(row=whole[0], start=whole[2], end=whole[3], after=ended[1], stop=stop - begin + ended[0])
-    for connection in np.flatnonzero(proof == PROOFS.index(PROVEN)).tolist():
-        trips, room = (int(known.rtt[connection]), int(known.rtt_server[connection])), int(known.room[connection])
-        if _grows_otherwise(found, marks, every, trips, room or 1 << 40, connection, stamped=bool(stamped[connection])):
-            proof[connection] = PROOFS.index("no-growth")
+    marks = marks._replace(row=all_row, start=all_start, end=all_end, after=all_after, stop=stop - begin + all_begin)
+    for one in np.flatnonzero(proof == PROOFS.index(PROVEN)).tolist():
+        trips, room = (int(known.rtt[one]), int(known.rtt_server[one])), int(known.room[one])
+        if _grows_otherwise(found, marks, all_old, trips, room or 1 << 40, one, stamped=bool(stamped[one])):
+            proof[one] = PROOFS.index("no-growth")
     # Only an ACK that released data confirms a round trip.
     before_ack = highest(of, np.where(inside & (rows.at[row] <= ack_at[of]), end, 0), count, 0)
     unsure = ~stamped & (proof != PROOFS.index(PROVEN)) & (before_ack > 1)

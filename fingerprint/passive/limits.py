@@ -202,7 +202,7 @@ class _Facts(NamedTuple):
     begin, end, ended     its first row, the row after its last; time of its last segment (ns)
     late, rtt             by how much the main sender sees the other side's rows later; round trip (ns, 0: unknown)
     scale, segment        shift of the other side's windows (-1: unknown); payload of the main sender's full segments
-    cut                   full segments of fewer bytes are smaller than the sides agreed on
+    agreed                payload (bytes) of full segments that the sides agreed on
     main, sack            whether the server is the main sender; whether SACK was agreed
     opened, told          whether a SYN was seen; whether a router reported the path MTU
     unmerged              whether gaps in the identification show how many packets were lost
@@ -215,7 +215,7 @@ class _Facts(NamedTuple):
     rtt: Column
     scale: Column
     segment: Column
-    cut: Column
+    agreed: Column
     main: Column
     sack: Column
     opened: Column
@@ -242,7 +242,7 @@ def _shares(
     flow = _Flow(found, order, of, at, by_main, cause, alive, facts.scale, facts.segment, count)
     level, *past_now = flow.level(*past)
     flow.lost[~facts.unmerged[of]] = 0
-    code = flow.codes(main, facts.rtt, facts.sack, facts.cut, level)
+    code = flow.codes(main, facts.rtt, facts.sack, facts.agreed, level)
     if (stuck := flow.stuck(facts.told)).any():
         code[stuck] = MTU
     opening, opened = flow.opening(main)
@@ -391,18 +391,18 @@ class _Flow:
         until = np.where(until < end[of], until, self.final[of])
         delivered = acked[until] - np.where(since >= 0, acked[since], grown[of])
         # a loss makes a congestion window smaller than it was
-        cut = self.by_main & ~self.counted
-        cut &= (self.cause == CAUSES.index("rto")) | (self.cause == CAUSES.index("fast"))
-        found: Column = (delivered > LEVEL_FLIGHTS * most) & (_last(cut, of) < 0)
-        flight = np.where(np.bincount(of[cut], minlength=len(end)) > 0, LOST_FLIGHT, most[end - 1])
+        shrinks = self.by_main & ~self.counted
+        shrinks &= (self.cause == CAUSES.index("rto")) | (self.cause == CAUSES.index("fast"))
+        found: Column = (delivered > LEVEL_FLIGHTS * most) & (_last(shrinks, of) < 0)
+        flight = np.where(np.bincount(of[shrinks], minlength=len(end)) > 0, LOST_FLIGHT, most[end - 1])
         grown[of[grew]] = acked[grew]
         return found[self.next], flight, grown
 
-    def codes(self, main: Column, rtt: Column, sack: Column, cut: Column, level: Column) -> Column:
+    def codes(self, main: Column, rtt: Column, sack: Column, agreed: Column, level: Column) -> Column:
         """Return what the connection waited for before each row: one of `LIMITS`, by number.
 
         main, rtt, sack   by connection: whether the server is the main sender, round trip (ns, 0: unknown), SACK agreed
-        cut               by connection: full segments of fewer bytes are smaller than the sides agreed on
+        agreed            by connection: payload (bytes) of full segments that the sides agreed on
         level             by row: whether the flight is level
         """
         of, at, then = self.of, self.at, self.next
@@ -421,7 +421,7 @@ class _Flow:
             silence >= np.where(rtt > 0, PROBE_RTTS * rtt, TIMER_NS)
         )
         probe = sack[of] & ((lost == 1) | (self.seq[then] > self.acked + self.flight))
-        smaller = self.segment < cut[of]
+        smaller = self.segment < agreed[of]
         code = np.where(timer, np.where(probe, PROBE, np.where(smaller & (self.wrote < 0), MTU, TIMEOUT)), code)
         need = np.minimum(self.length[then], self.segment)
         code[self.room < need] = WINDOW
@@ -466,10 +466,10 @@ class _Flow:
         later = np.arange(len(of)) > some[of]
         sends = np.bincount(of[full & (self.seq == start)], minlength=count)
         small = self.by_main & self.data & later & (self.seq <= start) & (self.end > start) & ~full
-        cut = leader(of, np.flatnonzero(small), count)
-        until = np.where(cut >= 0, cut, self.found.end - 1)
+        smaller = leader(of, np.flatnonzero(small), count)
+        until = np.where(smaller >= 0, smaller, self.found.end - 1)
         passes = np.bincount(of[later & ~self.by_main & self.sacked], minlength=count) > 0
-        passes |= (cut >= 0) & (self.acks[0][self.found.end - 1] > start[self.found.begin])
+        passes |= (smaller >= 0) & (self.acks[0][self.found.end - 1] > start[self.found.begin])
         # the other side sends new data and repeats none: the ACKs of the main sender arrive
         heard = np.bincount(of[later & ~self.by_main & (self.end > before(self.tops[1], of, 0))], minlength=count) > 0
         deaf = np.bincount(of[later & ~self.by_main & (self.cause >= 0)], minlength=count) > 0

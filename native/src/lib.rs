@@ -226,7 +226,7 @@ pub unsafe extern "C" fn configtron_shares(
                 rtt: column(facts, 4, connections),
                 scale: column(facts, 5, connections),
                 segment: column(facts, 6, connections),
-                cut: column(facts, 7, connections),
+                agreed: column(facts, 7, connections),
                 main: column(facts, 8, connections),
                 sack: column(facts, 9, connections),
                 opened: column(facts, 10, connections),

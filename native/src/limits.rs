@@ -70,7 +70,7 @@ pub struct Facts<'a> {
     pub rtt: &'a [i64],
     pub scale: &'a [i64],
     pub segment: &'a [i64],
-    pub cut: &'a [i64],
+    pub agreed: &'a [i64],
     pub main: &'a [u8],
     pub sack: &'a [u8],
     pub opened: &'a [u8],
@@ -102,7 +102,7 @@ struct State {
     repeated: Option<(usize, i64)>,
     recover: i64,
     closed: bool,
-    cut: bool,
+    shrunk: bool,
     answered: bool,
 }
 
@@ -141,7 +141,7 @@ struct Whole {
     /// Bytes acknowledged at the main sender's last data.
     final_acks: i64,
     /// Whether a loss made the congestion window smaller.
-    cut: bool,
+    shrunk: bool,
     /// Whether the last number sent is acknowledged.
     done: bool,
     /// A hole that full segments never fill: its place, its first number, how far it was sent.
@@ -166,7 +166,7 @@ pub fn share(rows: &Rows, facts: &Facts, into: &mut Shares) -> Option<()> {
         sort(rows, facts, one, clipped, &mut order);
         let whole = survey(rows, facts, one, &order, into.past[one]);
         let (flight, grown) = whole.growths.last().map_or((whole.past[0], whole.past[1]), |last| (last.2, last.1));
-        into.past[one] = [if whole.cut { LOST_FLIGHT } else { flight }, grown];
+        into.past[one] = [if whole.shrunk { LOST_FLIGHT } else { flight }, grown];
         Sharing { rows, facts, one, whole: &whole, into, now: 0, code: LIMITS, hop: None }.run(&order);
     }
     Some(())
@@ -230,7 +230,7 @@ fn counted(rows: &Rows, row: usize) -> bool {
 }
 
 /// Whether a repeat shows that the congestion window became smaller.
-fn cuts(rows: &Rows, row: usize, main: bool) -> bool {
+fn shrinks(rows: &Rows, row: usize, main: bool) -> bool {
     main && !counted(rows, row) && (rows.cause[row] == RTO_CAUSE || rows.cause[row] == FAST_CAUSE)
 }
 
@@ -243,7 +243,7 @@ fn survey(rows: &Rows, facts: &Facts, one: usize, order: &[(i64, usize)], past: 
     let kept = kept.filter(|&row| counted(rows, row) && !by_main(rows, facts, one, row) && segment(rows, row).told);
     let kept = kept.map(|row| rows.ack[row]).max().unwrap_or(0);
     let (mut before, mut turn, mut turns, mut steady) = (None, true, 0, 0);
-    let (mut first, mut sends, mut cut): (Option<(usize, i64)>, usize, Option<(i64, i64)>) = (None, 0, None);
+    let (mut first, mut sends, mut smaller): (Option<(usize, i64)>, usize, Option<(i64, i64)>) = (None, 0, None);
     let (mut sacked, mut heard, mut deaf) = (false, false, false);
     let size = facts.segment[one];
     for (place, &(_, row)) in order.iter().enumerate() {
@@ -267,7 +267,7 @@ fn survey(rows: &Rows, facts: &Facts, one: usize, order: &[(i64, usize)], past: 
         if place == 0 || main && seen.data {
             whole.final_acks = acked;
         }
-        whole.cut |= cuts(rows, row, main);
+        whole.shrunk |= shrinks(rows, row, main);
         if counted(rows, row) {
             whole.shared = whole.shared.max(rows.at[row]);
         }
@@ -286,8 +286,8 @@ fn survey(rows: &Rows, facts: &Facts, one: usize, order: &[(i64, usize)], past: 
         let full = main && seen.data && seen.length >= size && size >= LEAST_FULL;
         if let Some((_, start)) = first {
             sends += usize::from(full && rows.seq[row] == start);
-            if main && seen.data && !full && rows.seq[row] <= start && seen.end > start && cut.is_none() {
-                cut = Some((acks, tops[0]));
+            if main && seen.data && !full && rows.seq[row] <= start && seen.end > start && smaller.is_none() {
+                smaller = Some((acks, tops[0]));
             }
             sacked |= !main && rows.bits[row] & SACKED != 0;
             heard |= !main && fresh;
@@ -299,8 +299,8 @@ fn survey(rows: &Rows, facts: &Facts, one: usize, order: &[(i64, usize)], past: 
     whole.counts = steady > 0 && steady * 2 >= turns && facts.unmerged[one] != 0;
     whole.done = acks >= tops[0];
     whole.hole = first.and_then(|(place, start)| {
-        let passes = sacked || (cut.is_some() && acks > start) || (heard && !deaf);
-        let (acked, sent) = cut.unwrap_or((acks, tops[0]));
+        let passes = sacked || (smaller.is_some() && acks > start) || (heard && !deaf);
+        let (acked, sent) = smaller.unwrap_or((acks, tops[0]));
         let hole = (facts.told[one] != 0 || (sends > STUCK_MOST && passes)) && acked <= start;
         hole.then_some((place, start, sent))
     });
@@ -335,7 +335,7 @@ impl Sharing<'_, '_> {
             }
             if seen.data || cause.is_some() {
                 let lost = if self.whole.counts && lost < LOST_MOST { lost.max(0) } else { 0 };
-                let level = !state.cut && self.level(place, &mut growth);
+                let level = !state.shrunk && self.level(place, &mut growth);
                 let next = Next { row, at, by_main: main, before: state, lost, level };
                 waits.drain(..).for_each(|wait| self.add(&wait, Some(&next), order[0].0));
             }
@@ -360,7 +360,7 @@ impl Sharing<'_, '_> {
             if let (Some(cause), true) = (cause, main) {
                 state.repeated = Some((OF_CAUSE[cause], seen.length));
                 state.recover = state.recover.max(state.tops[0]);
-                state.cut |= cuts(rows, row, main);
+                state.shrunk |= shrinks(rows, row, main);
             }
             state.closed |= rows.flags[row] & (FIN | RST) != 0;
             state.answered |= rows.server[row] == 0 && rows.flags[row] & SYN == 0;
@@ -459,7 +459,7 @@ impl Sharing<'_, '_> {
         let patience = if rtt > 0 { PROBE_RTTS * rtt as f64 } else { TIMER_NS as f64 };
         if next.lost > (if idle && asked { ASKED_LOST } else { 0 }) && silence as f64 >= patience {
             let probe = facts.sack[one] != 0 && (next.lost == 1 || rows.seq[next.row] > state.tops[0]);
-            let smaller = size < facts.cut[one] && state.wrote.is_none();
+            let smaller = size < facts.agreed[one] && state.wrote.is_none();
             return if probe {
                 PROBE
             } else if smaller {

@@ -8,8 +8,8 @@ import click
 from configtron.cli.options import form_options
 from configtron.cli.output import say, warn, write_rows
 from configtron.cli.settings import settings
-from configtron.model.counting import count_are
 from configtron.model.errors import DONE, NOTHING, BadInput
+from configtron.model.wording import count_are
 
 
 @click.command()

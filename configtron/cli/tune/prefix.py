@@ -12,8 +12,8 @@ from configtron.cli.options import form_options
 from configtron.cli.output import say, warn, write_rows
 from configtron.cli.settings import settings
 from configtron.cli.tune.resolved import say_stored
-from configtron.model.counting import count_are, count_of
 from configtron.model.errors import NOTHING, BadInput
+from configtron.model.wording import count_are, count_of
 
 
 @click.group(short_help="Prefixes: which clients get which profile.")

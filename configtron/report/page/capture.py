@@ -18,6 +18,7 @@ import numpy as np
 from configtron import __version__
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports
 from configtron.fingerprint.passive.summary import SIDES, scales_of
+from configtron.model.wording import count_of
 from configtron.report.connection_choice import REPEATS, ConnectionChoice, summed, volume
 from configtron.report.connection_rows import tls_names
 from configtron.report.connection_table import CAPTION, RIGHT, TABLE, table_rows
@@ -25,7 +26,7 @@ from configtron.report.connections import counted
 from configtron.report.page.charts import BAR_HEIGHT, BarPart, legend, split
 from configtron.report.page.course import drawn, lasting, opening
 from configtron.report.page.markup import add, document, el, scrolled, short, stretched
-from configtron.report.printed import many, shown, size
+from configtron.report.printed import shown, size
 from configtron.report.slow_because import frame_name, slow_because
 
 SCRIPT = Path(__file__).with_name("list.js")
@@ -65,7 +66,7 @@ def page(
     places, start_ns = [*range(min(WORST, len(chosen))), *sorted(largest)], int(reports.columns["started"].min())
     span_s = (int(reports.columns["ended"].max()) - start_ns) / 1e9
     since = datetime.fromtimestamp(start_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    lead = f"{many(len(reports), 'connections')}, {size(int(volume(reports).sum()))}, {span_s:.1f} s from {since}."
+    lead = f"{count_of(len(reports), 'connection')}, {size(int(volume(reports).sum()))}, {span_s:.1f} s from {since}."
     order = f"{choice.sort or 'worst'} first"
     shown_rows = enumerate(table_rows(chosen, len(files) > 1))
     cells = [[*row_cells, *tls_names(*chosen.read(row)[1])[2:]] for row, row_cells in shown_rows]
@@ -95,10 +96,10 @@ def _tiles(reports: ConnectionReports) -> Element:
     tiles = []
     for side in SIDES:
         sent, data, *again = (int(reports.columns[f"{side}_{name}"].sum()) for name in ("bytes", "data", *REPEATS))
-        share = f"{sum(again)} of {many(data, 'segments')} sent again ({100 * sum(again) / max(data, 1):.2f} %)"
+        share = f"{sum(again)} of {count_of(data, 'segment')} sent again ({100 * sum(again) / max(data, 1):.2f} %)"
         tiles.append((f"{side.capitalize()}s sent", size(sent), share))
     rto, fast, shut = (int((summed(reports, name) > 0).sum()) for name in ("rto", "fast", "zero_windows"))
-    every = many(len(reports), "connections")
+    every = count_of(len(reports), "connection")
     reset, left = (int((reports.endings == name).sum()) for name in ("reset", "open"))
     tiles += [("With timeouts", str(rto), f"of {every}; {fast} with fast repeats; {shut} with a closed window"),
               ("Reset", str(reset), f"of {every}; {left} open at the end")]  # fmt: skip

@@ -23,7 +23,7 @@ from configtron.fingerprint.h2_frames import (
     settings_of,
 )
 from configtron.model.nouns import ACK, FIN, RST, SYN, Message, Observation, Packet, Trace
-from configtron.report.printed import many
+from configtron.model.wording import count_of
 
 # HTTP/2's opening (RFC 9113 section 3.4).
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -134,4 +134,4 @@ def _frame(frame: Http2Frame, message: Message, knob: str) -> LadderLine:
 def _plain(data: bytes) -> str:
     """The first line, if it is text."""
     line = data.split(b"\r\n", 1)[0].decode("latin-1")
-    return line if line and line.isprintable() else many(len(data), "bytes")
+    return line if line and line.isprintable() else count_of(len(data), "byte")

@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from configtron.report.files import visible
+from configtron.model.wording import visible
 
 Child = Element | str | None
 # The browser, too, keeps a page from loading or running anything.

@@ -28,8 +28,8 @@ from configtron.fingerprint.passive.tunnel_headers import OPENED
 from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput, Missing, file_errors
 from configtron.model.records import Json
+from configtron.model.wording import count_of
 from configtron.report.connection_json import form
-from configtron.report.printed import many
 from configtron.service.progress import Progress, StepProgress, unheard
 
 # A line of a key log: which secret, the client's random number, the secret.
@@ -155,7 +155,7 @@ class CaptureReading:
         found = [self._keys.unused] if self._keys.unused else []
         kinds = sorted(name.removeprefix("unread-") for name in +self.counts if name.startswith(NOT_READ))
         if unread := self._gathering.unread:
-            frames = f"{many(unread, 'frames')} {'was' if unread == 1 else 'were'}"
+            frames = f"{count_of(unread, 'frame')} {'was' if unread == 1 else 'were'}"
             cost = f"{frames} not read ({', '.join(kinds)}), so no connection counts as whole"
             found.append(f"{cost}; {self._dissect.missing}" if self._dissect.missing else cost)
         rest = {name: many for name, many in self.counts.items() if name not in FOUND and many}

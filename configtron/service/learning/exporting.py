@@ -23,10 +23,10 @@ from configtron.learner.rulebook import Rulebook
 from configtron.learner.rules_export import RulesExport, export_rules
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.bounds import WIDEST, check_number, check_texts
-from configtron.model.counting import count_of
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor
+from configtron.model.wording import count_of
 from configtron.service.learning.gains import Tested, tested
 from configtron.service.learning.learners import damage_of, notice, restored_policy, saved
 from configtron.service.learning.parts import known_alone

@@ -37,11 +37,11 @@ from configtron.intake.outcome_formats import objects, outcomes
 from configtron.learner.logged import Logged, logged_of
 from configtron.model.bounds import check_choice, check_number, check_texts
 from configtron.model.choices import IMPORT_FORMS, OUTCOME_SOURCES
-from configtron.model.counting import count_are, count_of
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Context, Outcome, Profile
 from configtron.model.records import canonical
 from configtron.model.tuning_json import setting_of
+from configtron.model.wording import count_are, count_of
 from configtron.service.learning.learners import notice
 from configtron.service.progress import Progress, unheard
 

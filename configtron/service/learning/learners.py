@@ -14,10 +14,10 @@ from configtron.learner.reclassify import Watch
 from configtron.learner.saved import recipe_of, restore
 from configtron.learner.state import OtherVersion
 from configtron.learner.table_policy import TablePolicy
-from configtron.model.counting import count_of
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor, read
+from configtron.model.wording import count_of
 from configtron.service.learning.importable import importable
 from configtron.service.progress import Event, Progress, unheard
 

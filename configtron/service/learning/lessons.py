@@ -25,11 +25,11 @@ from configtron.learner.saved import Recipe, recipe_of, state_of
 from configtron.learner.tensor_mapping import mapped
 from configtron.learner.warmstart import FIRST_NOISE_LN
 from configtron.model.bounds import WIDEST, check_number, check_texts
-from configtron.model.counting import count_of
 from configtron.model.errors import BadInput
 from configtron.model.grid import DEAD, Grid
 from configtron.model.nouns import Profile, Value
 from configtron.model.tensor import Tensor, read
+from configtron.model.wording import count_of
 from configtron.service.learning.dead_knobs import without_dead_knobs
 from configtron.service.learning.learners import damage_of, none_in, notice, restored_with_watch
 from configtron.service.learning.parts import parts, teach

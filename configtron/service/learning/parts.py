@@ -19,10 +19,10 @@ from configtron.learner.columns import Decisions
 from configtron.learner.logged import Logged, taught
 from configtron.learner.reclassify import Watch, settled
 from configtron.learner.table_policy import TablePolicy
-from configtron.model.counting import count_are
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.nouns import Profile
+from configtron.model.wording import count_are
 from configtron.service.learning.learners import notice
 from configtron.service.progress import Cancelled, Progress
 

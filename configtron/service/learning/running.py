@@ -19,9 +19,9 @@ from configtron.learner.driver_support import Mask
 from configtron.learner.imported import is_imported
 from configtron.learner.saved import recipe_of
 from configtron.model.bounds import LONGEST_NAME, check_number, check_texts
-from configtron.model.counting import count_are
 from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
+from configtron.model.wording import count_are
 from configtron.service.learning import lessons
 from configtron.service.learning.importable import importable
 from configtron.service.learning.learners import notice

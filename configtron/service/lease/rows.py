@@ -14,13 +14,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, TextIO, cast
 
-from configtron.model.counting import count_of
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.records import Json, pairs_form, value_form
 from configtron.model.tuning import Place
 from configtron.model.tuning_json import place_of, place_text, settings_text
-from configtron.report.files import visible
+from configtron.model.wording import count_of, visible
 from configtron.report.rows import emit
 from configtron.service.lease.plan_file import advice_form, lines
 from configtron.service.lease.planner import DUE, Planned, PlanReport

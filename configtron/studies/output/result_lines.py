@@ -12,8 +12,8 @@ from typing import TextIO
 
 from configtron.model.errors import BadInput
 from configtron.model.records import Json, canonical
+from configtron.model.wording import visible
 from configtron.report.csv_columns import CLAIM_COLUMNS
-from configtron.report.files import visible
 from configtron.report.folding import table_lines, width_of
 from configtron.studies.output.results import ABSENT, HOLDS, PARTLY, UNKNOWN, Cell, Evaluated, Fact, Table
 

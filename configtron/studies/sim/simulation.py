@@ -18,9 +18,9 @@ from configtron.learner.damage import BOUND, DamageBound, bound_of, damage_bound
 from configtron.learner.imported import is_imported
 from configtron.learner.logged import Logged
 from configtron.model.bounds import check_choice, check_number, check_texts
-from configtron.model.counting import count_of
 from configtron.model.errors import BadInput
 from configtron.model.records import Json, canonical, rounded
+from configtron.model.wording import count_of
 from configtron.service.learning.importable import importable
 from configtron.service.progress import Cancelled, Event, Progress, StepProgress, never, unheard
 from configtron.studies.sim.loop import Replay

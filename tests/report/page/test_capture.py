@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from configtron.cli.outermost import run
 from configtron.model.errors import DONE
 from configtron.model.nouns import ACK, FIN, PSH, RST, Segment
+from configtron.model.wording import visible
 from configtron.probe.wire.frames import Envelope, build, packed
-from configtron.report.files import visible
 from configtron.report.page.course import _line
 from tests.report.page.test_markup import HOSTILE, Reader
 from tests.support import capture_bytes as write

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.report.files import visible
+from configtron.model.wording import visible
 from configtron.report.page.charts import COLORS
 from configtron.report.page.markup import STYLE, document, el, short
 from configtron.report.page.ticks import log_ticks, ticks

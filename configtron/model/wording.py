@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Counts in lines for people."""
+"""Words of lines for people: counts with their nouns, and text of strangers that does not print."""
 
 from __future__ import annotations
 
@@ -13,3 +13,8 @@ def count_of(number: int, noun: str) -> str:
 def count_are(number: int, noun: str) -> str:
     """Return a count as a subject with its verb: "1 outcome is", "2 prefixes are"."""
     return f"{count_of(number, noun)} {'is' if number == 1 else 'are'}"
+
+
+def visible(text: str) -> str:
+    """Return the text with each character that does not print as its number, so that it moves no cursor."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
