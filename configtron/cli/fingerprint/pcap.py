@@ -48,7 +48,7 @@ def pcap(
     Several files are one capture, in whatever order they are named: packets count in the order of their times. Each
     connection is reported with what it shows about both sides, graded as in docs/fingerprint.md. What cannot be read
     is counted on standard error; some tunnels are read by Scapy, if it is installed. The page (-f html) adds pictures
-    of the worst and largest connections; but for it, memory does not grow with the capture. Columns are those of
+    of the worst and largest connections; without it memory does not grow with the capture. Columns are those of
     -f csv, and client, server (with their ports), loss (the worse side's, in %), bytes and trouble
     (docs/fingerprint.md). Exit code 3: a file was cut or broken, or frames could not be read; 4: no TCP in it, or no
     connection that was asked for.

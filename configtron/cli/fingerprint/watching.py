@@ -88,7 +88,7 @@ def live(form: str, output_file: str, connections: bool, **given: Any) -> int:
 @click.command()
 @watch_options
 @ports_option("Only connections at this local port; may be repeated.", default=())
-@click.option("--follow", is_flag=True, help="Go on: each connection when it ends, open ones now and then.")
+@click.option("--follow", is_flag=True, help="Go on: report each connection when it ends, and open ones at times.")
 @click.option("--every", "every_s", type=Finite(min=0.1), default=10.0, show_default=True, metavar="SECONDS",
               help="How often open connections are reported while following.")  # fmt: skip
 def socket(form: str, output_file: str, **given: Any) -> int:

@@ -23,7 +23,7 @@ KINDS = ("loss", "power", "held-back", "profile", "class", "prefix", "cell", "tr
 @click.option("--only", type=click.Choice(KINDS), multiple=True, metavar="KIND",
               help=f"Print rows of this kind only; repeat for more: {', '.join(KINDS)}.")  # fmt: skip
 @click.option("--leaf", type=click.IntRange(1), default=20, show_default=True, metavar="N",
-              help="Clients in a leaf of the tree, at least.")  # fmt: skip
+              help="Smallest number of clients in a leaf of the tree.")  # fmt: skip
 @click.option("--to-tune", is_flag=True, help="Store profiles and prefixes as wanted: see `configtron tune plan`.")
 @click.option("--unjudged", is_flag=True, help="With --to-tune: export what the policy prefers, proven to gain or not.")
 @click.option("--all", "--power", "everything", is_flag=True,

@@ -54,7 +54,7 @@ def report(output_file: str, rows: int) -> None:
 def policies(form: str, output_file: str) -> None:
     """List the policies there are: the product's default, the paper's ensemble, and baselines to compare with.
 
-    What runs in simulation only knows the truth: `configtron replay sessions`. `takes` says which of --warm,
+    A policy that runs only in simulation (`configtron replay sessions`) knows the truth. `takes` says which of --warm,
     --engine, --evolve and --by-device make a difference.
     """
     from configtron.service.learning.rows import POLICIES_COLUMNS, policy_rows

@@ -75,7 +75,7 @@ stage_options = with_options(
 )  # fmt: skip
 # How many outcomes are read.
 last_option = click.option("--last", type=click.IntRange(1), default=LAST, show_default=True, metavar="N",
-                           help="From the latest N outcomes.")  # fmt: skip
+                           help="Use the latest N outcomes.")  # fmt: skip
 # The bound on damage to neighbours, and the tensor that measured it.
 damage_options = with_options(
     click.option("--damage", default="", metavar="BYTES",

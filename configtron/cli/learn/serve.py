@@ -31,7 +31,7 @@ OPTIONS = with_options(
     click.option("--driver", metavar="NAME", shell_complete=drivers, help="Driver, as of `tune`.  [default: auto]"),
     guard_options,
     click.option("--holdback", type=Finite(0, 0.99), default=0.05, show_default=True, metavar="SHARE",
-                 help="Share of clients that keep Default, always the same."),
+                 help="Share of clients that keep Default; always the same clients."),
     click.option("--epoch", "epoch_s", type=click.IntRange(10, 86_400), default=600, show_default=True,
                  metavar="SECONDS", help="How long a client keeps its profile."),
     ports_option("Port of the web server whose clients are tuned; repeat for more."),
@@ -39,12 +39,12 @@ OPTIONS = with_options(
     log_options,
     click.option("--begin-with", type=click.IntRange(1), default=2_000, show_default=True, metavar="N",
                  help="Page loads under Default before anything is tried."),
-    click.option("--least-clients", type=click.IntRange(1), metavar="N", help="Clients of an epoch that a prefix needs"
-                 " for a rule of its own.  [default: 20, or 1 for drivers that draw for prefixes]"),
+    click.option("--least-clients", type=click.IntRange(1), metavar="N", help="Clients that a prefix needs in an epoch"
+                 " for a rule of its own.  [default: 20, or 1 for drivers that draw by prefix]"),
     budget_option(""),
     seed_option,
     click.option("--strategies", default="", metavar="NAME=SHARE,...",
-                 help="Of --policy initial: which share draws which strategy (docs/studies.md)."),
+                 help="With --policy initial: share of clients for each strategy (docs/studies.md)."),
     click.option("--fresh", is_flag=True, help="Forget what was learned; learn from the stored outcomes anew."),
     span_option,
 )  # fmt: skip

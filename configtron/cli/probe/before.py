@@ -58,7 +58,7 @@ def regions(vantages: Path | None, form: str, output_file: str) -> None:
 @click.option("-o", "--output-file", "output", type=FILE, required=True,
               help="Add lines to this file; what it has is not asked for again.")  # fmt: skip
 @click.option("--resolver", default="", metavar="ADDRESS[:PORT]", help="Ask this server; else /etc/resolv.conf's.")
-@click.option("--at-once", type=click.IntRange(1, 500), default=200, show_default=True, help="Most open questions.")
+@click.option("--at-once", type=click.IntRange(1, 500), default=200, show_default=True, help="Open questions, at most.")
 @click.option("-6", "only6", is_flag=True, help="IPv6 addresses in place of IPv4 ones.")
 @click.option("-b", "--blocklist-file", "blocked", type=FILE, multiple=True, help="Names never to ask for.")
 @click.option("-n", "--max-targets", type=click.IntRange(min=1), metavar="N", help="Look up only the first N.")
@@ -78,10 +78,10 @@ def resolve(words: tuple[str, ...], files: tuple[Path, ...], output: Path, resol
 
 
 @click.command()
-@click.option("--top", "targets", type=click.IntRange(min=1), required=True, metavar="N", help="So many targets.")
+@click.option("--top", "targets", type=click.IntRange(min=1), required=True, metavar="N", help="Number of targets.")
 @click.option("--vantages", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
-              help="Each from so many regions.")  # fmt: skip
-@click.option("--tests", default="", callback=test_names, metavar="T[,T]", help=f"Only these of {','.join(TESTS)}.")
+              help="Number of regions that each target is probed from.")  # fmt: skip
+@click.option("--tests", default="", callback=test_names, metavar="T[,T]", help=f"Only these tests: {','.join(TESTS)}.")
 @click.option("--profile", type=click.Choice(PROFILES), default="standard", show_default=True,
               help="How many connections to each target.")  # fmt: skip
 @click.option("-r", "--rate", "rate_per_s", type=Finite(min=0), default=100.0, show_default=True,
@@ -105,7 +105,7 @@ def plan(form: str, output_file: str, **given: Any) -> None:
 @click.command()
 @form_options
 def doctor(form: str, output_file: str) -> int:
-    """Check what probing and the lab need of this host; each row that is red has what to type next. It changes nothing.
+    """Check what probing and the lab need of this host; each red row says what to type next. It changes nothing.
     All of the product: `configtron doctor`. Exit code 1: a check is red.
     """
     from configtron.model.checks import red_first

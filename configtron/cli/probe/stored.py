@@ -77,7 +77,7 @@ def export(run: int, form: str, output_file: str, parquet: Path | None) -> int:
 def merge(files: tuple[Path, ...], as_one: str, no_packets: bool) -> None:
     """Add the runs of other databases, with their packets, to this one (--db).
 
-    What is here already is not added again: a merge that was interrupted, or whose runs have grown, is repeated.
+    What is here already is not added again: repeat a merge that was interrupted, or whose runs have grown.
     """
     from configtron.service import campaign
 

@@ -43,8 +43,8 @@ def packets(files: tuple[Path, ...], run: int | None, expect: Path | None, adopt
     fixtures of other captures (docs/fingerprint.md).
 
     Exit codes: 1, something differs, is missing, or a script diverged; 2, a file cannot be read, or is neither evidence
-    nor adopted; 3, nothing is expected of some probes or captures, or --adopt cannot read some; 4, no probe in the
-    files, or with --adopt no connection.
+    nor adopted; 3, some probes or captures have no expected result, or --adopt cannot read some; 4, no probe in
+    the files, or with --adopt no connection.
     """
     from configtron.report import replay_results as results
     from configtron.service import replay

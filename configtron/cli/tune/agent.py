@@ -32,7 +32,7 @@ FOLDER, USER = Path("/var/lib/configtron-agent"), "configtron-agent"
 @click.option("--join", "line", metavar="LINE", help="Join the manager that printed this line, and end; - reads it from"
               " standard input, @FILE from a file.")  # fmt: skip
 @click.option("--key", is_flag=True, help="Print this host's public key for `enroll --key`, and end.")
-@click.option("--metrics", default="", metavar="HOST:PORT", help="Serve /metrics there (no password: on loopback).")
+@click.option("--metrics", default="", metavar="HOST:PORT", help="Serve /metrics there; no password: use loopback.")
 @click.option("--retune-open", is_flag=True, help="Re-tune open connections too where a prefix's class changes.")
 def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, log_group: str, line: str | None,
           **more: Any) -> int:  # fmt: skip

@@ -56,8 +56,8 @@ def apply(plan: Path | None, form: str, output_file: str, lease_s: float, keep: 
 
     The journal is written first, everything is read back afterwards, and a watchdog process undoes it when the lease
     ends, or if this command is killed. Rules that are in force are not written again; their lease is renewed. Exit code
-    4: it did not read back, and was undone, or all that would be in force is frozen; 6: the guard refuses, or the plan
-    is old.
+    4: what was read back differed, and all was undone, or all that is wanted is frozen; 6: the guard refuses, or the
+    plan is old.
     """
     from configtron.service import lease
     from configtron.service.lease import rows

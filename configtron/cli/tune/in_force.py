@@ -21,7 +21,8 @@ def status(form: str, output_file: str, **_: object) -> None:
     and what is frozen. Nothing is written.
 
     The journal is compared with the kernel: `in_force` counts the prefixes that read back as applied, `about` names
-    what differs, state with our marks in no journal is `unjournaled`. Exit code 0 also if nothing is in force.
+    what differs. State in the kernel with our marks that no journal has is `unjournaled`. Exit code 0 also if nothing
+    is in force.
     """
     from configtron.service import lease
     from configtron.service.lease import rows
@@ -52,9 +53,9 @@ def log(form: str, output_file: str) -> None:
 def verify(form: str, output_file: str) -> int:
     """Read back from the kernel all that is in force, and show where it is not what was applied. Nothing is written.
 
-    By the driver route the kernel is also asked where it would send packets to clients, of all prefixes up to 256, else
-    of 256; a rule or route of another program that leads them elsewhere is a difference (docs/tune.md). Exit code 1:
-    something differs; 4: nothing is in force.
+    By the driver route the kernel is also asked where it would send packets to clients: of each prefix, or of 256
+    where there are more. A rule or route of another program that leads them elsewhere is a difference (docs/tune.md).
+    Exit code 1: something differs; 4: nothing is in force.
     """
     from configtron.service import lease
     from configtron.service.lease import rows

@@ -47,12 +47,12 @@ def ports_option(text: str = "Port of the web server; repeat for more.", **more:
 log_options = with_options(
     log_socket_option,
     click.option("--log-group", default="", metavar="NAME",
-                 help="Group that may write to it.  [default: of the web server's workers, or www-data]"),
+                 help="Group that may write to this socket.  [default: of the web server's workers, or www-data]"),
 )  # fmt: skip
 
 
-RANGE = click.option("--bound", multiple=True, metavar="KNOB=RANGE",
-                     help="Bounds of a knob: initcwnd=1..30, tcp_congestion_control=cubic|reno; repeat.")  # fmt: skip
+RANGE = click.option("--bound", multiple=True, metavar="KNOB=RANGE", help="Bounds of a knob: initcwnd=1..30,"
+                     " tcp_congestion_control=cubic|reno; repeat for more.")  # fmt: skip
 FAIRNESS = click.option("--allow-unfair", is_flag=True, default=None,
                         help="Allow profiles that take more than their share from cubic.")  # fmt: skip
 
@@ -63,7 +63,7 @@ policy_options = with_options(
     click.option("--max-prefixes", type=click.IntRange(0), metavar="N",
                  help=f"Largest number of prefixes.  [default: {MAX_PREFIXES}]"),
     click.option("--holdback", type=SHARE, metavar="SHARE",
-                 help="Control group: this share of prefixes is never touched, always the same ones; 0 to 1."),
+                 help="Control group: share of prefixes, always the same ones, that is never touched; 0 to 1."),
     click.option("--canary", type=SHARE, metavar="SHARE", help="Change only this share of prefixes now; 0 to 1."),
     FAIRNESS,
 )  # fmt: skip
