@@ -45,7 +45,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.tune import compiled
+from benchmarks.tune import compile_programs
 from benchmarks.tune_inside import CLIENT_NET, LENGTHS, prefixes_of
 from configtron.learner.initial.initial_strategies import FIXED_WINDOW, MOST_INITIAL
 from configtron.learner.initial.quantisation import MAX_CWND
@@ -242,7 +242,7 @@ def inside(rate: int, seconds: float) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
-        compiled(folder)
+        compile_programs(folder)
         given = map_of_clients()
         with managed(folder, given) as line, served(folder) as server:
             with agent(folder, line):

@@ -8,8 +8,8 @@ A server in C that does nothing but accept, answer and close is visited by a cli
 share one processor, so that whatever a driver adds to either is seen. Blocks of connections go in turn to that server
 untouched, tuned and untouched once more, in an order drawn for each round; printed are medians over the rounds of the
 ratio to the untouched server of the same round, with 95 per cent intervals. "again" is the second untouched server:
-what the method makes of no difference at all. "listener" is a server that itself asks for the profiles' congestion
-control, for everybody: what that one costs, by any driver. eBPF, routes and the LD_PRELOAD shim run on this host's
+what the method shows where there is no difference. "listener" is a server that itself asks for the profiles' congestion
+control, for everybody: this cost is in every driver's figures. eBPF, routes and the LD_PRELOAD shim run on this host's
 kernel in namespaces and cgroups of their own; the module in the lab's kernel (User-Mode Linux in real time, which makes
 all but the module slower too), whose CPU time is measured from outside. Exit code 1: a goal is missed beyond its
 interval.
@@ -62,17 +62,17 @@ class Ratio(NamedTuple):
 
 
 def interval(values: Sequence[float]) -> Ratio:
-    """The median and its interval by order statistics: no assumption about how the values are spread."""
+    """Return the median and its interval by order statistics: no assumption about the distribution of the values."""
     ordered, count = sorted(values), len(values)
-    # The most values at each end of which so many lie by chance on the wrong side of the true median.
-    cut, mass = 0, 0.0
+    # The interval leaves out `outside` values at each end: as many as its confidence allows.
+    outside, mass = 0, 0.0
     while True:
-        mass += math.comb(count, cut) / 2**count
+        mass += math.comb(count, outside) / 2**count
         if mass > (1 - CONFIDENCE) / 2:
             break
-        cut += 1
-    cut = max(cut, 1)
-    return Ratio(median(ordered), ordered[cut - 1], ordered[-cut])
+        outside += 1
+    outside = max(outside, 1)
+    return Ratio(median(ordered), ordered[outside - 1], ordered[-outside])
 
 
 def worse(one: dict[str, Any], than: dict[str, Any]) -> tuple[float, ...]:
@@ -83,7 +83,7 @@ def worse(one: dict[str, Any], than: dict[str, Any]) -> tuple[float, ...]:
 
 
 def ratios(blocks: Iterable[dict[str, Any]], role: str) -> list[Ratio]:
-    """That server's figures beside the untouched one's of the same round."""
+    """Return the figures of the server with that role, as ratios to the untouched server of the same round."""
     rounds: dict[int, dict[str, dict[str, Any]]] = {}
     for block in blocks:
         rounds.setdefault(block["round"], {})[block["role"]] = block
@@ -91,15 +91,15 @@ def ratios(blocks: Iterable[dict[str, Any]], role: str) -> list[Ratio]:
     return [interval([pair[n] for pair in pairs]) for n in range(len(FIGURES))]
 
 
-def compiled(folder: Path) -> None:
-    """The load and the shim, by this machine's compiler."""
+def compile_programs(folder: Path) -> None:
+    """Compile the load and the shim by this machine's compiler."""
     gcc = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror"]
     subprocess.run([*gcc, str(SOURCES / "churn.c"), "-o", str(folder / "churn")], check=True)
     subprocess.run([*gcc, "-shared", "-fPIC", str(SOURCES / "shim.c"), "-o", str(folder / "shim.so")], check=True)
 
 
-def measured(driver: str, folder: Path, rounds: int, sizes: Sequence[int]) -> list[dict[str, Any]]:
-    """Blocks of all phases of a driver."""
+def measure(driver: str, folder: Path, rounds: int, sizes: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the blocks of all phases of a driver."""
     where, output = DRIVERS[driver][0], folder / driver
     output.mkdir()
     if driver == "kmod":
@@ -166,11 +166,11 @@ def main(names: Sequence[str]) -> int:
         return USAGE
     verdicts: list[str] = []
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        compiled(Path(folder))
+        compile_programs(Path(folder))
         print("times untouched, above 1 is worse: median [95 %]")
         print(f"{'driver':9}{'prefixes':>9}" + "".join(f"{name:>22}" for name in FIGURES) + "  goal", flush=True)
         for driver in names or DRIVERS:
-            verdicts += report(measured(driver, Path(folder), ROUNDS, SIZES))
+            verdicts += report(measure(driver, Path(folder), ROUNDS, SIZES))
     return 1 if any(word.startswith(MISSED) for word in verdicts) else 0
 
 

@@ -5,12 +5,12 @@ Question   How long does the server wait for an ACK of its first data before it 
            minimum?
 Method     The withheld-ACK conversation without SACK: from each copy of the first byte to the next.
 Stop when  the first byte came again often enough.
-Reads as   data_rto: the time between the first two copies, in s; the doubling of more gaps shows copies that were lost,
-           the flight's other segments or the round trip a first copy that was. Linux: RTT + max(min RTO, 2 RTT), from
-           the handshake's round trip. min_rto: the shortest of all gaps, each divided by its power of two, without the
-           round trip that the server saw: where it is more than twice that, and where the timer of a run whose ACK was
-           held was longer by as much, so that it is Linux's sum. Other stacks take the larger of a minimum and three
-           round trips, or begin with a constant.
+Reads as   data_rto: the time between the first two copies, in s. Later gaps double: one that does not shows a lost
+           copy. A lost first copy shows by the flight's other segments, or by the round trip. Linux: RTT + max(min
+           RTO, 2 RTT), from the handshake's round trip. min_rto: the shortest of all gaps, each divided by its power of
+           two, less the round trip that the server saw. It has a value if that is more than two round trips, and if a
+           run whose ACK was held had a timer longer by as much: then it is Linux's sum. Other stacks take the larger of
+           a minimum and three round trips, or begin with a constant.
 Fails as   no-synack, refused, no-data, no-repeat (the response ended or the server gave up), synack-repeated (SYN or
            SYN-ACK twice, or lost: without timestamps RFC 6298 5.7 falls back to 3 s), unclear:first-segment-lost,
            unclear:slow-answer (the server thinks, or its first segment was lost), unclear:long-path,
@@ -30,7 +30,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from configtron.fingerprint.schedule import WHEEL, Schedule, schedule_of, spans, waits, whole
+from configtron.fingerprint.schedule import WHEEL, Schedule, schedule_of, spans, waits, with_lost_first
 from configtron.fingerprint.stream import NEAR_S, Flight, Handshake, handshake_of
 from configtron.fingerprint.synack_rto import agreed_trip
 from configtron.fingerprint.verdict import AGREE_A, AGREE_B, as_number, canonical, count_grade, no, over, seen, yes
@@ -47,21 +47,21 @@ COPY_SHARE, COPY_MIN_S = 0.9, 0.005
 # than nine round trips, less some jitter, has lost none.
 SPANS_NONE_RTTS = 9 * 0.95
 # A server that sampled no round trip (its SYN-ACK was sent twice, or our ACK came with a repeated request) begins with
-# 3 s (RFC 6298 5.7, TCP_TIMEOUT_FALLBACK), an eighth late at most. A shorter timer shows that it did.
+# 3 s (RFC 6298 5.7, TCP_TIMEOUT_FALLBACK), an eighth late at most. A shorter timer shows that it sampled one.
 FALLBACK_S = 3.0
-# The minimum shows if the timer is longer than three round trips, of which the variation that stands in its place takes
-# two, can make it: by the grain of the timer wheel (from 63 ticks on 8, from 504 on 64, kernel/time/timer.c LVL_START)
-# and a tick, at the rates that kernels are built with, and by some jitter.
+# Without a minimum, Linux's timer is three round trips, and late by the grain of the timer wheel (from 63 ticks on 8,
+# from 504 on 64, kernel/time/timer.c LVL_START) and a tick, at the rates that kernels are built with, and by jitter.
+# The minimum shows only if the timer is longer than that.
 TICK_RATES_HZ, WHEEL_START, WHEEL_GRAIN = (100, 250, 1000), 63, 8
 SHOWS_SLACK_S = 0.01
 # Round trips this far apart (s) distinguish Linux's sum from other timers, whose lateness they must exceed.
 APART_S = 0.03
-# How the minimum is read, and why a timer shows none by itself; runs with the first reason may together.
+# The method of min_rto; why one run alone has no value. Runs with the first reason may show the minimum together.
 LESS = "retransmission timer less round trip, at two round trips"
 ALONE, OTHER, LONG = "unclear:one-round-trip", "unclear:other-timer", "unclear:long-path"
-# A handshake that took longer than the path, by more than it may vary, gives a timer that is not the path's.
+# A handshake that took longer than the path's round trip by more than this gives a timer that is not the path's.
 USUAL_TRIP, USUAL_SLACK_S = 1.25, 0.02
-# On shorter paths our own ACK is held so long (`probe/withhold.py`, SETTLE_S).
+# On shorter paths we hold our own ACK until this time has passed (`probe/withhold.py`, SETTLE_S).
 HELD_S = 0.02
 
 
@@ -136,7 +136,7 @@ def _copies(packets: Sequence[Packet], flight: Flight, trip_s: float, probes: bo
     # A first copy that was lost is later than its company; one that came alone, than a round trip after our request.
     asked = next((p.at for p in packets if p.way == "out" and p.segment.length > 0), found[0].at)
     due_s = data[0].at if len(flight.pieces) > 1 else asked + (flight.rtt_s or 0.0)
-    schedule, sure = whole(schedule_of(gaps), found[0].at - due_s)
+    schedule, sure = with_lost_first(schedule_of(gaps), found[0].at - due_s)
     alone = len(flight.pieces) == 1 and schedule.missed > schedule_of(gaps).missed
     return Copies(frames, schedule, sure and not alone)
 
@@ -212,27 +212,27 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     One that stands alone is outvoted, or believed at C if it is regular and no copy of it was lost: the arithmetic of
     lost copies fits some rows of gaps by chance.
     """
-    every = trials.get("data_rto", ())
-    exact = [t for t in every if t.grade == "C"]
+    runs = trials.get("data_rto", ())
+    exact = [t for t in runs if t.grade == "C"]
     if not exact or any(t.detail("gaps") is None for t in exact):
         return None
     if _cookies(trials):
-        return over("data_rto", every, None, "N", UNIT, reason="unclear:syn-cookies", details=seen(exact))
+        return over("data_rto", runs, None, "N", UNIT, reason="unclear:syn-cookies", details=seen(exact))
     exact = _as_usual(exact)
     if not exact:
-        return over("data_rto", every, None, "N", UNIT, reason="unclear:one-repeat")
+        return over("data_rto", runs, None, "N", UNIT, reason="unclear:one-repeat")
     of_the_path = _of_the_path(exact)
     usual = of_the_path or exact
     near, regular = _near(usual)
     best = near[0] if near else exact[0]
     if not near or len(near) < AGREE_B and best.detail("missed"):
         reason = "unclear:one-repeat"
-        return over("data_rto", every, None, "N", UNIT, best.method, reason=reason, details=seen(exact))
+        return over("data_rto", runs, None, "N", UNIT, best.method, reason=reason, details=seen(exact))
     grade = count_grade(len(near)) if of_the_path and regular and not _against(usual, near) else "C"
     details: dict[str, Value] = {**dict(best.details), "agreeing": len(near)}
     if len(near) < len(exact) or grade == "C":
         details |= seen(exact)
-    return over("data_rto", every, best.value, grade, UNIT, best.method, details=details)
+    return over("data_rto", runs, best.value, grade, UNIT, best.method, details=details)
 
 
 def _against(usual: Sequence[Observation], near: Sequence[Observation]) -> bool:
@@ -263,7 +263,7 @@ def _of_the_path(exact: Sequence[Observation]) -> Sequence[Observation]:
 
 
 def _as_usual(exact: Sequence[Observation]) -> list[Observation]:
-    """Return the runs as if none had held its ACK: one that did gives another's reading where the timer is Linux's sum.
+    """Return the runs as if none had held its ACK: one that did takes another run's value, if Linux's sum fits both.
 
     Else it is left out: a timer as long as the other's, at another round trip, may be a longer one that lost its ACK.
     """
@@ -284,32 +284,32 @@ def _like(slower: Observation, usual: Sequence[Observation]) -> Observation | No
 
 def across_least(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     """Return the minimum that two runs agree on, if their round trips differ and the timer is a sum with them."""
-    every = trials.get("min_rto", ())
-    timed = [t for t in every if t.detail("timer") is not None]
+    runs = trials.get("min_rto", ())
+    timed = [t for t in runs if t.detail("timer") is not None]
     read = [t for t in timed if t.reason != LONG]
     if not read:
         return None
     at_most: dict[str, Value] = {"at_most": min(as_number(t.detail("timer")) for t in read)}
     if _cookies(trials):
-        return over("min_rto", every, None, "N", UNIT, reason="unclear:syn-cookies", details=at_most)
+        return over("min_rto", runs, None, "N", UNIT, reason="unclear:syn-cookies", details=at_most)
     pairs = [
         (a, b) for a in read for b in timed if as_number(b.detail("trip")) - as_number(a.detail("trip")) >= APART_S
     ]
     shown = [(a, b) for a, b in pairs if b in read and _is_sum(a, b)]
     if not shown:
         other = any(_is_constant(*pair) for pair in pairs)
-        return over("min_rto", every, None, "N", UNIT, reason=OTHER if other else ALONE, details=at_most)
-    return _agreed_least(every, read, min(min(_minimum(a), _minimum(b)) for a, b in shown))
+        return over("min_rto", runs, None, "N", UNIT, reason=OTHER if other else ALONE, details=at_most)
+    return _agreed_least(runs, read, min(min(_minimum(a), _minimum(b)) for a, b in shown))
 
 
-def _agreed_least(every: Sequence[Observation], read: Sequence[Observation], least_s: float) -> Observation:
+def _agreed_least(runs: Sequence[Observation], read: Sequence[Observation], least_s: float) -> Observation:
     near = [t for t in read if _same(_minimum(t), least_s)]
     # A longer one is no other opinion, unless there are as many of them; a shorter one is.
     against = len(read) - len(near) >= len(near) or any(_minimum(t) < least_s for t in read)
     details: dict[str, Value] = {"agreeing": len(near)}
     if len(near) < len(read):
         details["seen"] = tuple(sorted({f"{_minimum(t):g}" for t in read}))
-    return over("min_rto", every, least_s, "C" if against else count_grade(len(near)), UNIT, LESS, details=details)
+    return over("min_rto", runs, least_s, "C" if against else count_grade(len(near)), UNIT, LESS, details=details)
 
 
 def _minimum(trial: Observation) -> float:
@@ -346,8 +346,8 @@ def _cookies(trials: Mapping[str, Sequence[Observation]]) -> bool:
 
 
 def _agreed(exact: Sequence[Observation], sure: Sequence[Observation]) -> list[Observation]:
-    """Return the runs that agree with the shortest one that is not alone, or else with the shortest; one of them is
-    sure."""
+    """Return the first group of `AGREE_B` runs that agree, from the shortest timer on; else the first group. One of the
+    group is sure."""
     order = sorted(exact, key=lambda t: as_number(t.value))
     groups = [
         [t for t in order[n:] if as_number(t.value) <= as_number(shortest.value) * (1 + WHEEL) + SHOWS_SLACK_S]

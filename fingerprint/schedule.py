@@ -17,16 +17,16 @@ from typing import NamedTuple
 WHEEL = 0.125
 # Ratio of successive gaps of a timer that does not grow, within the wheel's eighth on both.
 CONSTANT = (0.85, 1.15)
-# As many copies lost before the first that was heard are still distinguished from a longer timer.
+# At most this many copies lost before the first one heard are still distinguished from a longer timer.
 LOST_FIRST_MAX = 2
-# So many waits in one gap of a timer that does not grow are counted as lost copies.
+# At most this many waits in one gap of a timer that does not grow are counted as lost copies.
 LOST_CONSTANT_MAX = 3
 # An answer that was a copy itself came a timer late. A path's jitter stays below this share of the timer.
 LATE_SHARE = 0.9
 # The base may be an eighth late and a later wait not: so much is missing from the logarithm of their ratio.
 LATE_LOG = log2(1 + WHEEL) + 0.01
-# A single gap, and the wait that an echo began anew after a lost copy: ratio -> waits in that gap. Base x (2^a - 1) and
-# base x 2^(a + 1), for one, two and three copies in the gap; an eighth late.
+# A single gap of a waits, base x (2^a - 1), and then a wait that an echo began anew, base x 2^(a + 1): their ratio ->
+# the gap in bases; for one, two and three waits.
 RATIOS = ((4.0, 1), (8 / 3, 3), (16 / 7, 7))
 
 # Successive waits of a doubling timer, in multiples of its base, and all their sums: seven waits are two minutes of the
@@ -82,7 +82,7 @@ def _fit(base_s: float, first: int, times_s: Sequence[float]) -> tuple[float, in
     return (misfit, n, base_s) if misfit <= WHEEL else None
 
 
-def whole(schedule: Schedule, late_s: float) -> tuple[Schedule, bool]:
+def with_lost_first(schedule: Schedule, late_s: float) -> tuple[Schedule, bool]:
     """Return the schedule with the copies that were lost before the first answer heard, and whether that is certain.
 
     Such an answer came `late_s` later than a round trip: by the timers that had gone by, base x (2^k - 1) after k of

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from configtron.fingerprint.halfopen import HalfOpen, half_open
-from configtron.fingerprint.schedule import WHEEL, Schedule, copies, schedule_of, spans, whole
+from configtron.fingerprint.schedule import WHEEL, Schedule, copies, schedule_of, spans, with_lost_first
 from configtron.fingerprint.stream import DUPLICATE_GAP_S
 from configtron.fingerprint.verdict import AGREE_B, as_number, count_grade, no, over, seen, shared, yes
 from configtron.model.nouns import Observation, Trace, Value
@@ -53,7 +53,7 @@ def infer(trace: Trace) -> tuple[Observation, ...]:
     frames = tuple(trace.packets[i].frame for i in opening.answers)
     schedule = schedule_of(opening.gaps(trace.packets), opening.late)
     if opening.echo_rtt_s is not None:
-        schedule, _ = whole(schedule, opening.arrival_s - opening.echo_rtt_s)
+        schedule, _ = with_lost_first(schedule, opening.arrival_s - opening.echo_rtt_s)
     details: dict[str, Value] = {"gaps": schedule.gaps, "late": opening.late, "missed": schedule.missed}
     details["arrival"] = round(opening.arrival_s, 6)
     if opening.echo_rtt_s is not None:
@@ -317,7 +317,7 @@ def _resolved(trial: Observation, rtt_s: float | None) -> _Run:
         gaps = (gaps[0] + arrival_s - rtt_s, *gaps[1:])
         arrival_s = rtt_s
     schedule = schedule_of(gaps, _numbers(trial.detail("late")))
-    resolved, sure = whole(schedule, arrival_s - (rtt_s or 0.0))
+    resolved, sure = with_lost_first(schedule, arrival_s - (rtt_s or 0.0))
     # A path that was not measured may be as long as that.
     return _Run(trial, schedule, sure and resolved == schedule) if rtt_s is None else _Run(trial, resolved, sure)
 

@@ -43,8 +43,8 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """reason: why it has no class, or the only one; "" for none. distance, runner_up: to its class and to the next,
-    scaled."""
+    """reason: why the client has no class, or why there is only one; "" for neither. distance: to the class, scaled;
+    runner_up: the next class, and the distance to it."""
 
     class_id: str
     reason: str

@@ -78,9 +78,9 @@ def latin(grid: Grid, samples: int, rng: np.random.Generator) -> Codes:
     wanted = np.stack(places, axis=1)
     taken: list[int] = []
     # Where a combination is not in the grid, the knob with the fewest values gives way.
-    dear = 1.0 + 0.01 * np.array([len(knob.values) for knob in grid.knobs])
+    weights = 1.0 + 0.01 * np.array([len(knob.values) for knob in grid.knobs])
     for row in wanted:
-        away = (grid.positions != row) @ dear
+        away = (grid.positions != row) @ weights
         away[taken] = np.inf
         taken.append(int(away.argmin()))
     return np.array(taken, dtype=np.int64)
@@ -132,10 +132,10 @@ def observed_best(tally: Tally, default: int) -> Codes:
 
 
 def shrunk_best(tally: Tally, default: int, prior_loads: float = 3.0) -> Codes:
-    """Return (R,) the lowest mean after each is drawn to its row's mean as by `prior_loads` loads: luck counts for
-    less."""
+    """Return (R,) the lowest mean after each mean is shrunk to its row's, with the weight of `prior_loads` loads: luck
+    counts for less."""
     loads = tally.count.sum(axis=1, keepdims=True)
     level = tally.total.sum(axis=1, keepdims=True) / np.maximum(loads, 1.0)
-    drawn = (tally.total + prior_loads * level) / (tally.count + prior_loads)
-    best = np.where(tally.count > 0, drawn, np.inf).argmin(axis=1)
+    shrunk = (tally.total + prior_loads * level) / (tally.count + prior_loads)
+    best = np.where(tally.count > 0, shrunk, np.inf).argmin(axis=1)
     return np.where(loads[:, 0] > 0, best, default)

@@ -125,7 +125,7 @@ class Recorded:
         if recorded is None and self._unsendable:
             raise Unsendable
         if recorded is None or (recorded.way, recorded.tos, recorded.segment) != ("out", tos, segment):
-            raise Diverged(both(self._next, recorded, f"sends {described(segment, tos)}"))
+            raise Diverged(divergence(self._next, recorded, f"sends {described(segment, tos)}"))
         self._next += 1
         self.now = max(self.now, recorded.at)
         return recorded
@@ -136,7 +136,7 @@ class Recorded:
         if recorded is None or recorded.way == "out" or recorded.at > until:
             self._silent += 1
             if self._silent > SILENT_MOST:
-                raise Diverged(both(self._next, recorded, f"waits again and again, until {until:.6f}"))
+                raise Diverged(divergence(self._next, recorded, f"waits again and again, until {until:.6f}"))
             self.now = max(self.now, until)
             return None
         self._next += 1
@@ -147,10 +147,10 @@ class Recorded:
     def finish(self) -> None:
         """Check that the recording ends with the script."""
         if self.following is not None:
-            raise Diverged(both(self._next, self.following, "is over"))
+            raise Diverged(divergence(self._next, self.following, "is over"))
 
 
-def both(number: int, recorded: Packet | None, script: str) -> str:
+def divergence(number: int, recorded: Packet | None, script: str) -> str:
     """Return the place where two conversations diverge: the recorded packet and the script's, a line each."""
     there = "is over"
     if recorded is not None:

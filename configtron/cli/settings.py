@@ -33,14 +33,14 @@ def settings() -> Settings:
 # A command of ours within a text for people.
 COMMAND = re.compile(r"\bconfigtron (?=(?:doctor|probe|fingerprint|tune|learn|replay)\b)")
 
-
+# A pip that installs this package, without a path.
 PIP = re.compile(r"(?<![\w/])pip(?= install '?configtron\b)")
 
 
 def hint(text: str) -> str:
-    """Return a text for people with `--db` in its commands, where the database in use is not the default one, and with
-    the pip of the environment that runs this. Errors get it in `outermost.py`; all other lines that name a command call
-    it."""
+    """Return a text for people as this process would be called: `--db` in its commands, where the database is not the
+    default one, and the pip of this environment. `outermost.py` does it for errors; others call it.
+    """
     own = Path(sys.prefix, "bin", "pip")
     if sys.prefix != sys.base_prefix and own.is_file():
         text = PIP.sub(lambda _: shlex.quote(str(own)), text)

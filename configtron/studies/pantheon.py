@@ -28,8 +28,7 @@ from configtron.lab.testbed.families import named
 from configtron.model.samples import digest
 from configtron.studies.archive import site
 from configtron.studies.archive.manifest import chosen
-from configtron.studies.flows import flows
-from configtron.studies.flows import ranking as standings
+from configtron.studies.flows import flows, ranking
 from configtron.studies.flows.flows import SCHEMES, Flow, Trial, TrialOutcome
 from configtron.studies.flows.ranking import Entry
 from configtron.studies.output.results import Evaluated
@@ -40,7 +39,7 @@ PATHS = tuple(f"pantheon:{number}" for number in range(1, 19))
 COUNTS, APART_S, DURATION_S = (1, 3), 10.0, 30.0
 # Faster paths have a fifth of these times: every packet costs the machine the same.
 FAST_KBIT, FAST_SHARE = 50_000.0, 0.2
-# Enough for a spread; of what chance decides, three runs of 30 s hold thousands of packets.
+# Enough to show a spread: each run of 30 s holds thousands of packets on which chance acts.
 RUNS = 3
 # Twelve digits of a digest.
 SEED_DIGITS = 12
@@ -68,8 +67,8 @@ class PantheonPlan:
         ]
 
     def parts(self, seed: int) -> dict[str, list[Trial]]:
-        """Boots by name: one a path, number of flows and run; in an order that shows the time left early."""
-        keys = [key for key in product(range(self.runs), self.counts, self.paths)]
+        """Boots by name: one a path, number of flows and run; the first of them show how long the others take."""
+        keys = product(range(self.runs), self.counts, self.paths)
         return {
             part_name(path, count, run): self.trials(path, count, seed_of(seed, path, run)) for run, count, path in keys
         }
@@ -130,9 +129,9 @@ def evaluated(
         f"and three started {plan.apart_s:g} s apart (a fifth of that above {FAST_KBIT / 1000:g} Mbit/s), "
         f"{plan.runs} runs; every packet logged at both ends, in virtual "
         "time",
-        standings.tables(found),
-        standings.plots(found),
-        standings.facts(found),
+        ranking.tables(found),
+        ranking.plots(found),
+        ranking.facts(found),
         "User-space schemes are written anew from their papers; no tunnel, one clock; three flows are counted only "
         "while all are there. The policers (pantheon:7 to 12) are queues of one packet, which lose whatever is sent at "
         "once: what TCP makes of them is TCP's doing; datagrams sent evenly get through.",

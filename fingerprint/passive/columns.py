@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 Column = NDArray[Any]
 
-# So many bytes of each frame are copied side by side, so that headers are read from the cache: Ethernet with tags, IP
-# and TCP with all options, and the begin of the payload.
+# The first bytes of each frame are copied side by side, so that headers are read from the cache: Ethernet with tags, IP
+# and TCP with all options, and the beginning of the payload.
 FIRST_BYTES = 160
 # Zero bytes after the last frame of a buffer, so that as many can be read from the end of any frame.
 PADDING = FIRST_BYTES + 32
@@ -58,9 +58,10 @@ class Rows(NamedTuple):
     pair       number of the pair of ends (`Pairs`); side 0 if the lower end of the two sent it, else 1
     length     payload bytes on the wire
     mss, wscale  of the options, `ABSENT` if not there; only SYNs are asked
-    bits       STAMPED: has timestamps; SACKED: has SACK blocks; CUT: options were not captured; DF; COUNTED: a row
-               that is kept only so that later ones are understood; SACK_OK; DSACKED: its one SACK block reports
-               bytes that came twice (RFC 2883), and SACKED is not set; LATE: recorded behind a later one of its file
+    bits       STAMPED: has timestamps; SACKED: has SACK blocks; CUT: options were not captured; DF; COUNTED: an
+               earlier part counted it, it is kept so that later ones are understood; SACK_OK; DSACKED: its one SACK
+               block reports bytes that came twice (RFC 2883), and SACKED is not set; LATE: recorded behind a later one
+               of its file
     check      TCP's checksum as captured, mixed with the SACK blocks: where a network card computes it, the capture has
                the pseudo-header's sum, which does not cover options
     net        identifier (VNI) of the innermost network in VXLAN or Geneve, plus 1; 0: none
@@ -196,8 +197,8 @@ class Pairs:
             found.append(number)
         return found
 
-    def forget(self, keep: Iterable[int]) -> dict[int, int]:
-        """Keep these pairs only; old number -> new number."""
+    def keep_only(self, keep: Iterable[int]) -> dict[int, int]:
+        """Keep these pairs only; return old number -> new number."""
         kept = sorted(set(keep))
         self._keys = [self._keys[old] for old in kept]
         self._numbers = {key: number for number, key in enumerate(self._keys)}
@@ -214,7 +215,7 @@ def hashed(words: Iterable[Column]) -> Column:
 
 
 def radix_order(column: Column) -> Column:
-    """Return the stable order of a column of non-negative integers, by passes over 16 bits: numpy sorts those by
+    """Return the stable order of a column of non-negative integers, by passes over 16 bits, which numpy sorts by
     counting."""
     values = column.astype(np.uint64, copy=False)
     order = np.argsort((values & np.uint64(0xFFFF)).astype(np.uint16), kind="stable")

@@ -252,7 +252,7 @@ class Gathering:
         carried = rows.take(np.flatnonzero(keep))
         self._carried = carried.size
         carried = joined([carried._replace(bits=carried.bits | np.uint8(COUNTED)), later])
-        renumbered = self.pairs.forget(np.unique(carried.pair).tolist())
+        renumbered = self.pairs.keep_only(np.unique(carried.pair).tolist())
         table = np.zeros(max(renumbered, default=0) + 1, np.int32)
         table[list(renumbered)] = list(renumbered.values())
         carried = carried._replace(pair=table[carried.pair])

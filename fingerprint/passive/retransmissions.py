@@ -14,7 +14,7 @@ Method     A segment that begins below the highest byte seen is old; one that be
            In a connection with copies, old data with the timestamp of the segment that first brought it is a copy, too:
            offloading cut it otherwise on another interface.
 Differs    from tshark: a repeat is classified by its cause; keep-alives are none in both; the sum equals tshark's
-           retransmission + fast + spurious + out-of-order but where tshark's own rules differ
+           retransmission + fast + spurious + out-of-order, except where tshark's own rules differ
            (tests/fingerprint/passive).
 Source     RFC 6298, RFC 5681 3.2, RFC 6675, RFC 8985
 """
@@ -44,8 +44,7 @@ OVERTAKEN_RTTS, OVERTAKEN_NS = 0.75, 3_000_000
 
 
 class Sent(NamedTuple):
-    """The segments of one side, in order; without resets and SYNs of another number, which prove
-    nothing.
+    """The segments of one side, in order; without resets and SYNs of another number, which prove nothing.
 
     row, of    places in `Connections.rows`, connections
     start, end sequence numbers; `top` the highest end before this row (NEVER for the first)
@@ -133,7 +132,7 @@ def retransmissions(
 ) -> Retransmissions:
     """Find the segments that one side sent again. By connection: `rtt_ns` (0: unknown), `sack` (both agreed on it).
 
-    repeats   a native function that finds the same; None, or where it gives None: this module does
+    repeats   a native function that finds the same; this module does it where there is none, or where that returns None
     """
     if repeats is not None:
         rows, theirs, copies = found.rows, found.server != bool(server), np.zeros(len(sent.row), bool)

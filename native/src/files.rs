@@ -21,7 +21,7 @@ pub struct Records<'a> {
     pub at: &'a mut [i64],
 }
 
-/// Rows filled in, where the walk stopped, and why.
+/// Rows filled in, where the walk stopped, and why; packets whose fraction of a second is a second or more.
 pub struct Walked {
     pub rows: usize,
     pub at: usize,

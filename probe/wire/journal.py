@@ -27,7 +27,7 @@ BATCH = 1000
 def journal(folder: Path) -> Iterator[Result]:
     """Yield the results in a folder; a line that a kill cut short is cut off the file first."""
     path = folder / JOURNAL
-    cut(path)
+    cut_torn_line(path)
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -47,7 +47,7 @@ def batches(results: Iterable[Result]) -> Iterator[list[Result]]:
         yield batch
 
 
-def cut(path: Path) -> None:
+def cut_torn_line(path: Path) -> None:
     """Cut off the line that a kill cut short."""
     if not path.exists():
         return

@@ -10,7 +10,7 @@ from hpack import Encoder
 
 from configtron.fingerprint import h2_settings, http_version, rwin, signature
 from configtron.fingerprint.merge import merge_all
-from configtron.fingerprint.schedule import copies, schedule_of, spans, whole
+from configtron.fingerprint.schedule import copies, schedule_of, spans, with_lost_first
 from configtron.fingerprint.tls_versions import HelloAnswer, answer_of
 from configtron.model.nouns import ACK, SYN, Message, Observation, Packet, Segment, Session, Target, Trace
 from configtron.probe.h2_settings import h2_settings as ask_h2
@@ -243,8 +243,8 @@ DOUBLING = schedule_of([2.0, 4.0])
     (5.0, DOUBLING, False),
 ])  # fmt: skip
 def test_what_came_a_timer_late_was_a_copy(late_s: float, found: object, sure: bool) -> None:
-    assert whole(DOUBLING, late_s) == (found, sure)
-    assert whole(schedule_of([1.0, 1.0]), 2.0)[0].missed == 2
+    assert with_lost_first(DOUBLING, late_s) == (found, sure)
+    assert with_lost_first(schedule_of([1.0, 1.0]), 2.0)[0].missed == 2
 
 
 def test_copies_are_counted_by_the_clock() -> None:

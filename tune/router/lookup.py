@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The map that Apache has not: an address in, the pool of its longest prefix out, a line each.
+"""The map that Apache lacks: an address in, the pool of its longest prefix out, a line each.
 
     RewriteMap pools "prg:PYTHON -P -m configtron.tune.router.lookup MAP"
 
 Apache starts it once, asks it by one pipe for all requests, and again with each graceful restart: then it reads the
-file anew. It holds a dictionary a prefix length; what it does not understand is NULL, for which Apache takes its own
-default. With --check it says in one line what is wrong with the file, and exits.
+file anew. It holds a dictionary a prefix length; for what it does not understand it answers NULL, and Apache takes its
+own default. With --check it says in one line what is wrong with the file, and exits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NOTHING = "NULL"
 
 
 def tables(lines: Iterable[str]) -> Tables:
-    """{IP version: {prefix length, longest first: {leading bits: pool}}}. ValueError names a line that is none."""
+    """{IP version: {prefix length, longest first: {leading bits: pool}}}. Errors: `ValueError`."""
     found: Tables = {4: {}, 6: {}}
     for number, line in enumerate(lines, start=1):
         words = line.split()
@@ -37,7 +37,7 @@ def tables(lines: Iterable[str]) -> Tables:
 
 
 def pool(held: Tables, address: str) -> str:
-    """Return the pool of an address; NULL for what is none."""
+    """Return the pool of an address; NULL for a text that is no address, or without a pool."""
     try:
         asked = ip_address(address.strip())
     except ValueError:

@@ -22,7 +22,8 @@ OTHER_PROGRAM = {"nginx": "apache", "apache": "nginx"}
 
 @dataclass(frozen=True, slots=True)
 class ServerMix:
-    """What the second face has of its own, "icw", "settings" or "program"; for how many connections; where."""
+    """kind: in what the second face differs, "icw", "settings" or "program"; percent: of connections that meet it;
+    abroad: in one region only."""
 
     kind: str
     percent: int = 50
@@ -30,7 +31,7 @@ class ServerMix:
 
 
 def mixed(rng: random.Random, site: Site, mix: ServerMix, regions: Sequence[Region]) -> Site:
-    """Return the site with second faces. A region that is left alone has no impairment."""
+    """Return the site with second faces. A region without one has no impairment."""
     away = [i for i, region in enumerate(regions) if region.name != BASELINE]
     where = {rng.choice(away)} if mix.abroad and away else set(range(len(regions)))
     # the same second face everywhere

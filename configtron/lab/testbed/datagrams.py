@@ -10,9 +10,8 @@
 Question   What does a scheme of user space make of the same path and the same wire as the kernel's schemes?
 Method     The first bytes of each datagram are its number and the moment when it left. The receiver sends these bytes
            back at once, one acknowledgement a packet. `schemes/sending.py` decides what to send when. `datagrams.c`
-           moves bytes and wakes this program for acknowledgements, never for a packet; where there is a program for
-           it (`echo.bpf.c`), the client's kernel is the receiver. An acknowledgement has the moment when the kernel
-           got it.
+           moves bytes and wakes this program for acknowledgements, never for a packet. Where the client's kernel runs
+           `echo.bpf.c`, that program is the receiver. An acknowledgement has the moment when the kernel got it.
 Reads as   packets of 1 500 bytes on the wire, which taps log as they log TCP's: a tap reads the number (`tap.py`).
 Fails as   a datagram that the socket does not take is lost like any other.
 Differs    from Pantheon's programs: one sender and one receiver for all schemes; the sender's clock is the receiver's.
@@ -84,9 +83,10 @@ class FlowEnds:
 
 
 def open_ends(sender_netns: str, receiver_netns: str, end: tuple[str, int]) -> FlowEnds:
-    """Return a flow's sockets, from `end`: the kernel numbers the packets of a connected socket in order.
+    """Return a flow's sockets; the sender's address and port are `end`.
 
-    The receiver's port is `BETWEEN` above the sender's, which echo.bpf.c knows it by.
+    They are connected, so that the kernel numbers packets in order. The receiver's port is `BETWEEN` above the
+    sender's: echo.bpf.c knows the flow by that.
     """
     with inside(sender_netns):
         sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -104,7 +104,7 @@ def open_ends(sender_netns: str, receiver_netns: str, end: tuple[str, int]) -> F
     # acknowledgements are read from the ring
     packet.attach_filter(sender, NOTHING)
     packet.attach_filter(ring, tap.packets_from(end[1] + BETWEEN, end[1] + BETWEEN, socket.IPPROTO_UDP))
-    # of all devices: a host has one way out or several; what came before the filter goes when the ring is made
+    # not bound to a device: a host may have several; packets from before the filter are dropped when the ring is made
     return FlowEnds(sender, receiver, ring)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Emulated machines with two processors, for kernel code of ours: Debian's kernel, or one that watches itself.
 
-Question   Where does code that passed on one processor meet a second one?
+Question   Does kernel code that passed its tests on one processor also pass them on two?
 Method     qemu-system-x86_64 without hardware help (tcg), each processor a thread: slow, but it runs anywhere, and two
            processors are truly two. The walls, the job and its results are those of User-Mode Linux (enclosure.py,
            uml/init.c); the guest sees the host's files, read-only, through 9p instead of hostfs.
@@ -75,7 +75,7 @@ class QemuDebug(Guest):
 
 def qemu_arguments(job: GuestJob, kernel: Path, rest: list[str]) -> list[str]:
     """enclose.sh's arguments for an emulated guest."""
-    # of QEMU's two machines the one whose ACPI tables a kernel that checks every access reads in seconds, not minutes
+    # q35, not pc: a kernel that checks every access reads its ACPI tables in seconds, not minutes
     machine = ["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", str(job.memory_mb)]
     quiet = ["-nographic", "-nodefaults", "-no-reboot", "-serial", "stdio", "-device", "virtio-rng-pci"]
     command = [str(shutil.which(EMULATOR)), *machine, *quiet, *SHARES, "-kernel", str(kernel), *rest]

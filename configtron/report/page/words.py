@@ -26,7 +26,7 @@ TITLES = {
     "synack_rto": "Retransmission timeout",
     "rwin": "Receive window",
 }
-# Units that a reader needs; names and counts of themselves have none.
+# Units that a reader needs; names and plain counts have none.
 UNITS = {"segments": "segments", "bytes": "bytes", "s": "seconds", "streams": "streams"}
 
 
@@ -64,7 +64,7 @@ def title(knob: str) -> str:
 
 
 def named(knob: str, unit: str) -> str:
-    """The same with its unit."""
+    """A parameter's name for people, with its unit."""
     return f"{title(knob)}, {UNITS[unit]}" if unit in UNITS else title(knob)
 
 

@@ -25,7 +25,7 @@ from configtron.model.errors import DONE, NOTHING, cannot_write
 from configtron.model.nouns import Target, Vantage
 from configtron.probe.hash_set import HashSet
 from configtron.probe.target_session import Answer
-from configtron.probe.wire.journal import cut
+from configtron.probe.wire.journal import cut_torn_line
 from configtron.probe.wire.resolve import AT_ONCE, resolve_stream
 from configtron.service.campaign.inputs import blocklist_of, targets_of
 from configtron.service.campaign.run_options import ProbeOptions
@@ -76,7 +76,7 @@ def resolve_targets(
 ) -> ResolvedNames:
     """Add a line for each target that has none. Errors: `BadInput`, `Unwritten`."""
     try:
-        cut(options.output)
+        cut_torn_line(options.output)
         known = _known(options.output)
         with options.output.open("a", encoding="utf-8") as out:
             lines = _ResolvedLines(options, known, out)
@@ -171,6 +171,7 @@ def _known(path: Path) -> HashSet:
                 if reason in LASTING:
                     found.add(_digest(row))
                 continue
+            # a line with an address, and the same target as a list names it
             found.add(_digest(text))
             found.add(_digest("," + text.partition(",")[2]))
     return found

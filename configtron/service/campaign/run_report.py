@@ -17,7 +17,7 @@ from configtron.service.campaign.summary import RunSummary
 
 
 class WrittenRun(NamedTuple):
-    """lines: of people, with whether a quiet command prints them too; exit_code: of the command."""
+    """lines: for people, each with whether a quiet command prints it too; exit_code: of the command."""
 
     lines: tuple[tuple[str, bool], ...]
     exit_code: int

@@ -25,7 +25,7 @@ import configtron
 from configtron.linux.clock import SteadyClock
 from configtron.model import errors
 from configtron.model.records import Result, result_from_json
-from configtron.probe.wire.journal import JOURNAL, cut, ended
+from configtron.probe.wire.journal import JOURNAL, cut_torn_line, ended
 from configtron.probe.wire.shard import SHARD, Shard
 from configtron.probe.wire.shared_spacing import SharedLimits, SharedSpacing
 from configtron.probe.wire.worker import SharedOrders
@@ -114,7 +114,7 @@ class JournalReader:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._path = folder, folder / JOURNAL
-        cut(self._path)
+        cut_torn_line(self._path)
         self._at, self._rest = 0, b""
 
     def fresh(self) -> Iterator[list[Result]]:

@@ -26,10 +26,10 @@ from configtron.tune.plan import IPV4, IPV6, PLACE, advise, holds_scope, lost_to
 log = logging.getLogger("configtron.tune")
 # A lease is renewed when a third of it is gone: a watch may miss many turns before it ends.
 RENEW_BELOW = 2 / 3
-# s; an external change is reported within a second: three quarters of it are left for reading a hundred thousand routes
-# back. A turn without news costs 3 ms.
+# s; an external change is reported within a second: after this wait, three quarters of a second are left for reading a
+# hundred thousand routes back. A turn without news costs 3 ms.
 TURN_S = 0.25
-# Up to so many prefixes that were changed alike are events of their own.
+# At most this many prefixes that were changed alike are events of their own.
 SINGLY = 8
 
 
@@ -172,7 +172,7 @@ class Watcher:
         if events is None:
             mark = one.driver.mark()
             # A change before the first turn has no mark: then all is read.
-            events = self._whole(one) if mark != one.mark else self._asked(one)
+            events = self._read_all(one) if mark != one.mark else self._asked(one)
             one.mark = mark
         elif not events:
             events = self._asked(one)
@@ -200,7 +200,7 @@ class Watcher:
             return None  # all at once: only the whole shows whether they are lost together
         return self._foreign(one, replace(rules, prefixes=ours, default=""), found)
 
-    def _whole(self, one: _InForce) -> list[WatchEvent]:
+    def _read_all(self, one: _InForce) -> list[WatchEvent]:
         """Return external changes, by reading all."""
         rules, found = one.transaction.rules, recognised(one.driver.read(), [one.transaction.rules])
         wide = lost_together(rules, found)
@@ -227,8 +227,8 @@ class Watcher:
     def _foreign(self, one: _InForce, wanted: Rules, found: Rules, wide: Collection[str] = ()) -> list[WatchEvent]:
         """Freeze what another program changed, and return one event a scope; each change is reported once.
 
-        What was lost together is one scope: a program detached at a hundred thousand prefixes is one event. So are many
-        prefixes that were changed alike: a storm is one event.
+        What was lost together is one scope (`wide`): a program detached at a hundred thousand prefixes is one event. So
+        are many prefixes that were changed alike: a storm is one event.
         """
         transaction, journal = one.transaction, self._context.journal
         scopes = _changed_scopes(transaction, wanted, recognised(found, [transaction.rules]), wide)

@@ -36,9 +36,9 @@ from configtron.studies.sim.sessions import USUAL, Arrivals, Sessions
 from configtron.studies.sim.worldcsv import cells
 
 FORMAT, VERSION = "configtron-world", 1
-# The header's key, and the fields under it.
 # Prefixes that sessions are drawn from: their shares are one column. And the least rate, that of `--rate`.
 MOST_PREFIXES, LEAST_PER_S = 1_000_000, 0.001
+# The header's key, and the fields under it.
 KEY, WORDS = "world", ("format", "version", "arrivals", "noise", "prefixes")
 # Columns of sessions; all of them or none.
 SESSION = (
@@ -47,7 +47,7 @@ SESSION = (
 )  # fmt: skip
 # Further characteristics of a session's network that a policy may get: rows of `characteristics.py`.
 FURTHER = tuple(f"session_{name}" for name in BY_NAME)
-# The papers' five: of fewer loads, too large a share are their cell's median itself, which understates the noise.
+# The papers' five: of fewer loads, too many are their cell's median themselves, which understates the noise.
 LEAST_LOADS = 5
 LOGNORMAL, REPEATS, NO_SPREAD = "lognormal", "repeats", "none"
 SEE = "docs/studies.md has the format"
@@ -80,7 +80,7 @@ def read(file: BinaryIO, name: str = "world") -> Brought:
         text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput(f"{name}: neither .npz nor UTF-8 text (byte {error.start + 1}); {SEE}") from error
-    return whole(Brought(cells(text, name), None, USUAL, Noise()), name)
+    return filled(Brought(cells(text, name), None, USUAL, Noise()), name)
 
 
 def _extra(file: BinaryIO, name: str) -> dict[str, Any]:
@@ -110,22 +110,21 @@ def _brought(tensor: Tensor, extra: dict[str, Any], name: str) -> Brought:
         raise BadInput(f"{name}: arrivals need per_s of at least {LEAST_PER_S} and a change_share up to 1")
     noise = _noise(about.get("noise", {}), tensor, name)
     sessions = _sessions(tensor, extra, about.get("prefixes", []), name) if extra else None
-    return whole(Brought(tensor, sessions, arrivals, noise), name, spread=not about.get("noise"))
+    return filled(Brought(tensor, sessions, arrivals, noise), name, spread=not about.get("noise"))
 
 
 def _numbers(given: Any, kind: type, name: str) -> dict[str, Any]:
-    """Return a dataclass's numbers as a header has them. Errors: `BadInput` for a name that is none, or a number below
-    0."""
-    whole_ones = {field.name: field.type in (int, "int") for field in fields(kind)}
+    """Return a dataclass's numbers as a header has them. Errors: `BadInput` for an unknown name or a number below 0."""
+    is_whole = {field.name: field.type in (int, "int") for field in fields(kind)}
     if not isinstance(given, dict):
         raise BadInput(f"{name}: {kind.__name__.lower()} is no object; {SEE}")
     for key, value in given.items():
-        if key not in whole_ones:
-            raise BadInput(f"{name}: {kind.__name__.lower()} has no {key[:40]!r}; it has: {', '.join(whole_ones)}")
+        if key not in is_whole:
+            raise BadInput(f"{name}: {kind.__name__.lower()} has no {key[:40]!r}; it has: {', '.join(is_whole)}")
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not np.isfinite(value) or value < 0:
             raise BadInput(f"{name}: {key} must be a number of at least 0, not {str(value)[:40]!r}")
-    return {key: int(value) if whole_ones[key] else float(value) for key, value in given.items()}
+    return {key: int(value) if is_whole[key] else float(value) for key, value in given.items()}
 
 
 def _noise(given: Any, tensor: Tensor, name: str) -> Noise:
@@ -189,8 +188,8 @@ def _sessions(tensor: Tensor, given: dict[str, Any], prefixes: Any, name: str) -
     return Sessions(columns[0], codes[1], columns[2], codes[3], contexts)
 
 
-def whole(world: Brought, name: str, *, spread: bool = True) -> Brought:
-    """Return the world without gaps, and with its repeats' noise where it has no other (spread). Errors: `BadInput`."""
+def filled(world: Brought, name: str, *, spread: bool = True) -> Brought:
+    """Return the world without gaps. spread: with the noise of its repeats, as it states none. Errors: `BadInput`."""
     tensor = world.tensor
     default = tensor.median_ms[:, tensor.grid.default]
     usable = ~np.isnan(default).any(axis=1) & ~np.isnan(tensor.bandwidth_kbps + tensor.rtt_ms + tensor.loss)

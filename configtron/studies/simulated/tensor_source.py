@@ -29,7 +29,7 @@ class TensorSource:
     conditions: int = CONDITIONS
 
     def labels(self, labels: tuple[str, ...]) -> tuple[str, ...]:
-        """What a study compares apart, here."""
+        """Return the labels that a study compares: `MEASURED` instead of several where a tensor was brought."""
         return labels if self.brought is None or len(labels) == 1 else (MEASURED,)
 
     def tensor(self, source: str, seed: int) -> Tensor:
@@ -48,6 +48,6 @@ class TensorSource:
         rng = chance(seed, TENSOR)
         drawn = [draw(source, each, rng) for source in sources]
         names = Conditions.__dataclass_fields__
-        every = Conditions(*(np.concatenate([getattr(one, name) for one in drawn]) for name in names))
-        tensor = analytic(rng, conditions=every, own_ln=ANALYTIC[self.variant])
-        return tensor, np.array_split(np.arange(len(every)), len(sources))
+        joined = Conditions(*(np.concatenate([getattr(one, name) for one in drawn]) for name in names))
+        tensor = analytic(rng, conditions=joined, own_ln=ANALYTIC[self.variant])
+        return tensor, np.array_split(np.arange(len(joined)), len(sources))
