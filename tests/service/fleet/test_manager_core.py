@@ -374,3 +374,14 @@ def test_a_locked_database_holds_up_no_answer_and_rows_come_again(
         other.execute("ROLLBACK")
         assert core.receive(b"1", "key", batch, 62.0, BEGUN_NS)
         assert len(store.rows_after(0)) == 1
+
+
+@pytest.mark.parametrize("ahead", [{"at_ns": BEGUN_NS + 10**12}, {"epoch": 10**9}])
+def test_rows_from_the_future_do_not_teach(ahead: dict[str, Any], tmp_path: Path) -> None:
+    """One such row, and its prefix counted no client any more: it was in no map."""
+    with FleetStore(tmp_path / "m.db") as store:
+        core = ManagerCore(store, FixedMapMaker(MAP, valid_s=100.0), KEY, "m", BEGUN_NS)
+        core.tick(0.0, BEGUN_NS)
+        row = fleet_rows(1, 1)[0]._replace(at_ns=BEGUN_NS, epoch=0)
+        core.add_rows("web1", "b1", 1, [row._replace(sequence=1), row._replace(sequence=2, **ahead)], BEGUN_NS)
+        assert [row.why_not for _, row in store.rows_after(0)] == ["", "dated-ahead"]
