@@ -115,11 +115,10 @@ def _compared(context: LeaseContext, transaction: Transaction) -> tuple[int | No
             return None, f"not compared with the kernel: {lack}"
         found = in_force(driver, [rules])
         differences = len(advise(transaction.driver, rules, found))
-        if isinstance(driver, Asker):
-            answers = driver.ask(rules)
+        for answers in _answers(context, transaction, pause=False):
             differences += len(answers.differences)
             notes += answers.unasked
-            lost = {each.scope for each in answers.differences}
+            lost |= {each.scope for each in answers.differences}
     except (ConfigtronError, OSError) as error:
         return None, f"not compared with the kernel: {error}"
     same = {name for name, profile in rules.profiles.items() if found.profiles.get(name) == profile}
@@ -193,8 +192,8 @@ def verify(options: LeaseOptions) -> VerifyReport:
     return read_only(options.database, read)
 
 
-def _answers(context: LeaseContext, transaction: Transaction) -> Iterator[Answers]:
-    """Yield the kernel's answers about clients, and what their open connections show."""
+def _answers(context: LeaseContext, transaction: Transaction, *, pause: bool = True) -> Iterator[Answers]:
+    """Yield the kernel's answers about clients, and what connections show. pause: as `witness` has it."""
     if transaction.status == UNDOING:
         yield Answers(unasked=(HALF_UNDONE,))
         return
@@ -202,7 +201,7 @@ def _answers(context: LeaseContext, transaction: Transaction) -> Iterator[Answer
     if isinstance(driver, Asker):
         yield driver.ask(transaction.rules)
     if driver.name != FOR_TRIALS:
-        yield witness(driver, transaction.rules, context.journal.newest_sockets())
+        yield from witness(driver, transaction.rules, context.journal.newest_sockets(), pause=pause)
 
 
 def _differences(context: LeaseContext, transaction: Transaction) -> Iterator[ReadBackDifference]:
