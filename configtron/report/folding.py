@@ -42,7 +42,8 @@ def table_lines(
         return _rows_of(rows, longest, aligned)
     if second:
         return _several_lines(rows, longest, aligned, second, width)
-    least = [max(_longest_word(row[n]) for row in rows) for n in range(len(rows[0]))]
+    words = [[len(word) for row in rows for word in row[n].split()] for n in range(len(rows[0]))]
+    least = [min(max(sizes, default=0), WHOLE_WORD) for sizes in words]
     room = width - _total(least)
     if room < 0:
         return _paragraphs(rows, width)
@@ -123,10 +124,6 @@ def _several_lines(
 
 def _total(widths: Sequence[int]) -> int:
     return sum(widths) + len(GAP) * (len(widths) - 1)
-
-
-def _longest_word(text: str) -> int:
-    return min(max(map(len, text.split()), default=0), WHOLE_WORD)
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -215,15 +215,13 @@ class _ParquetTable:
             for number, part in enumerate(parts, 1)
         )
         for place, parts in self._parts.items():
-            self._remove_older(place, len(parts) + 1)
+            number = len(parts) + 1
+            # what an earlier export left of the partition's files
+            while (file := self._file(place, number)).exists() or self._part(place, number).exists():
+                file.unlink(missing_ok=True)
+                self._part(place, number).unlink(missing_ok=True)
+                number += 1
         self._parts = {}
-
-    def _remove_older(self, place: Path, number: int) -> None:
-        """Remove what an earlier export left of a partition's files, from a number on."""
-        while (file := self._file(place, number)).exists() or self._part(place, number).exists():
-            file.unlink(missing_ok=True)
-            self._part(place, number).unlink(missing_ok=True)
-            number += 1
 
     def _discard(self) -> None:
         for writer in self._writers.values():

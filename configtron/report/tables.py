@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from configtron.fingerprint.diversity import Diversity, ValueShare
+from configtron.fingerprint.diversity import Diversity
 from configtron.fingerprint.region_comparison import ParameterByRegion
 from configtron.model.nouns import Observation
 from configtron.report.allowed_verdict import KINDS
@@ -86,7 +86,8 @@ def summary(rows: Sequence[Diversity]) -> Sheet:
         differ = f"{percent(row.differing, row.compared)} of {row.compared}" if row.compared else "-"
         interval = f"{100 * row.low:.1f}-{100 * row.high:.1f} %" if row.compared else "-"
         counts = (str(row.known), differ, interval, str(row.undetermined), str(row.mixed))
-        table.add_row(row.knob, _top(row.shares), *counts, _example(row))
+        top = ", ".join(f"{text(share.value)} {100 * share.share:.1f} %" for share in row.shares[:TOP]) or "-"
+        table.add_row(row.knob, top, *counts, _example(row))
     return table
 
 
@@ -196,7 +197,3 @@ def _example(row: Diversity) -> str:
         return ""
     here, there = text(row.example.here), text(row.example.there)
     return f"{row.example.target}: {row.baseline} {here}, {row.example.region} {there}"
-
-
-def _top(shares: Sequence[ValueShare]) -> str:
-    return ", ".join(f"{text(share.value)} {100 * share.share:.1f} %" for share in shares[:TOP]) or "-"

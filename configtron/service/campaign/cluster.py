@@ -120,8 +120,9 @@ class ClusterCampaign:
 
     def perform(self) -> None:
         """Go through all parts."""
+        total = self._parts.size * self._parts.vantages
         try:
-            while self._busy():
+            while self._shares.listed() if self._beat.stop else len(self._ended) < total:
                 now = time.monotonic()
                 self._beat.stop = now >= self._until
                 self._submit()
@@ -136,11 +137,6 @@ class ClusterCampaign:
             self._shares, self._beat.stop = RateShares(), True
             self._publish(inf)
             self._link.cancel([one.task for one in self._tasks.values()])
-
-    def _busy(self) -> bool:
-        if self._beat.stop:
-            return bool(self._shares.listed())
-        return len(self._ended) < self._parts.size * self._parts.vantages
 
     def _submit(self) -> None:
         """Give Dask one part more of each region than its workers can run."""

@@ -102,7 +102,10 @@ def run(
                     again = f"configtron probe --resume {number}"
                     _notice(progress, f"run {number}: {status}, {tally.done_text}; go on with: {again}")
     if options.save_pcap:
-        _copy_evidence(folder, options.save_pcap, shards)
+        for shard in shards:
+            for file in sorted((folder / shard.name).glob("*.pcapng")):
+                (options.save_pcap / shard.name).mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, options.save_pcap / shard.name / file.name)
     return RunResult(number, status, folder)
 
 
@@ -209,10 +212,3 @@ def _perform_here(options: ProbeOptions, shard: Shard, folder: Path, tally: RunT
         perform(shard, folder, fresh.take, tally.ended, lambda: time.monotonic() < until, opted_out.why)
     finally:
         fresh.flush()
-
-
-def _copy_evidence(folder: Path, to: Path, shards: list[Shard]) -> None:
-    for shard in shards:
-        for file in sorted((folder / shard.name).glob("*.pcapng")):
-            (to / shard.name).mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, to / shard.name / file.name)

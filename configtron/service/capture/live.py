@@ -125,7 +125,9 @@ class InterfaceListener:
                 self._report(gathering.lapse(self._ring.now_ns()))
                 watch.report(gathering.open)
         if gone is None:
-            self._drain()
+            # what had passed when the watch was over and the kernel still had; no more than a ring of it
+            for frames in islice(self._ring.hear(TURN_S), self._ring.size.blocks):
+                self._take(frames)
         self._refresh()
         self._report(gathering.finish())
         if gone is not None:
@@ -137,11 +139,6 @@ class InterfaceListener:
             # However much comes: what is due is done.
             if self._watch.elapsed_s >= until_s or self._watch.over():
                 break
-
-    def _drain(self) -> None:
-        """Take what had passed when the watch was over and the kernel still had; no more than a ring of it."""
-        for frames in islice(self._ring.hear(TURN_S), self._ring.size.blocks):
-            self._take(frames)
 
     def _take(self, frames: Frames) -> None:
         gathering = self._gathering

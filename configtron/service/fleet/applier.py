@@ -246,17 +246,14 @@ class Applier:
         if self._now is not None:
             self._before = self._now.drawing
             if self._now.accepted.place != new.accepted.place:
-                self._note_reclassed(self._now.accepted.classes, new.accepted.classes)
+                # listed prefixes that have another class from now on
+                for prefix, before in self._now.accepted.classes.items():
+                    name = new.accepted.classes.get(prefix, "")
+                    if before != name and self.reclassed.setdefault(prefix, before) == name:
+                        del self.reclassed[prefix]
         self._now = self._last = new
         self._keys.drawn(new.drawing.epoch, new.drawing.head.key)
         self.activations.begun(now_s, new.drawing, new.accepted.classes)
-
-    def _note_reclassed(self, had: Mapping[str, str], classes: Mapping[str, str]) -> None:
-        """Note which listed prefixes have another class from now on."""
-        for prefix, before in had.items():
-            now = classes.get(prefix, "")
-            if before != now and self.reclassed.setdefault(prefix, before) == now:
-                del self.reclassed[prefix]
 
     def _refused(self, place: tuple[int, int], why: str, *, retry: bool = False) -> LoadResult:
         return LoadResult(MapResult(*place, self.held[2], error=why[:1000]), self.held, retry)

@@ -144,7 +144,10 @@ class JournaledEnforcement:
                 self._renew(lease_s)
             else:
                 place = self._driver.place
-                self._drop_inherited_plan(current)
+                # the plan of an earlier start draws profiles that the new rules may not have
+                if current is not None and isinstance(self._driver, Drawing):
+                    with suppress(Missing):
+                        self._driver.drop_plan()
                 self._transaction = apply_rules(self._context, self._driver, place, have, rules, lease_s)
                 if current is not None:
                     watchdog_process.dismiss(current)
@@ -158,12 +161,6 @@ class JournaledEnforcement:
             recover_due(self._context)
         except JournalBehind as error:
             raise Unwritten(str(error.__cause__ or error)) from error
-
-    def _drop_inherited_plan(self, current: Transaction | None) -> None:
-        """Drop the plan of an earlier start: it draws profiles that the new rules may not have."""
-        if current is not None and isinstance(self._driver, Drawing):
-            with suppress(Missing):
-                self._driver.drop_plan()
 
     def change(self, changes: Changes, target: Rules) -> None:
         """Journal changes, write them, and compare what reads back. Errors: the driver's; `Mismatch`; `Refused`."""

@@ -71,11 +71,13 @@ class ClassRetuning:
             return None
         ready = {prefix: name for prefix in self._waiting if (name := self._applier.class_of(prefix)) in drawing.mixes}
         if not ready:
-            self._forget_unlisted()
+            # What is left is not in the map in force any more, or has no class there.
+            self._waiting = {prefix: was for prefix, was in self._waiting.items() if self._applier.class_of(prefix)}
             return None
         try:
+            # Refused profiles too: an earlier bound may have let one through.
             done = self._connections.retune(lambda found: self._targets(found, ready, drawing),
-                                            _given_by(drawing), time.monotonic() + TURN_S)  # fmt: skip
+                                            drawing.profiles.values(), time.monotonic() + TURN_S)  # fmt: skip
         except (ConfigtronError, OSError) as error:
             self._failed += 1
             if self._failed >= TRIES:
@@ -93,10 +95,6 @@ class ClassRetuning:
         self._failed, self._later = 0, None
         for prefix in prefixes:
             self._waiting.pop(prefix, None)
-
-    def _forget_unlisted(self) -> None:
-        """Forget prefixes that the map in force does not list any more."""
-        self._waiting = {prefix: former for prefix, former in self._waiting.items() if self._applier.class_of(prefix)}
 
     def _targets(
         self, found: Sequence[OpenClient], ready: Mapping[str, str], drawing: DrawnMap
@@ -120,11 +118,6 @@ class ClassRetuning:
                 profile = Profile(UNTOUCHED) if arm == HELD else drawing.profiles[mix.profiles[arm]]
                 targets[one.cookie] = SocketTarget(prefix, self._waiting[prefix], name, profile)
         return targets
-
-
-def _given_by(drawing: DrawnMap) -> list[Profile]:
-    """Return the profiles of a map, refused ones too: an earlier bound may have let one through."""
-    return list(drawing.profiles.values())
 
 
 class LongestPrefix:

@@ -101,7 +101,11 @@ def export(options: ExportOptions, progress: Progress = unheard) -> Exported:
     out = list_unreachable(policy.grid, held.takes)
     unset = f"; without {', '.join(out)}" if out else ""
     untested = "; not tested" if test is not None and not test.made else ""
-    exported = Exported(made, made.book, test, f"{held.name}{unset}{untested}{_instead(made.tune)}")
+    tune = made.tune
+    alone = f"{tune.instead + tune.unseen} of {len(tune.classes)} classes have loaded nothing of what they would get"
+    alone = f"; {alone}: {tune.instead} get the fastest that they did load, {tune.unseen} keep Default"
+    alone = alone if tune.instead + tune.unseen else ""
+    exported = Exported(made, made.book, test, f"{held.name}{unset}{untested}{alone}")
     if has_classes(policy) and classed(policy).classes_.everyone:
         notice(progress, NO_CONTEXTS)
     if test is not None:
@@ -147,14 +151,6 @@ def _configurations(logged: Logged, grid: Grid) -> tuple[Codes, str]:
         return logged.on(grid).configuration, ""
     except BadInput as error:
         return logged.decisions.configuration * 0, f"the log is of other configurations ({error})"
-
-
-def _instead(tune: Rulebook) -> str:
-    """Say which classes have something else for want of loads."""
-    if not tune.instead + tune.unseen:
-        return ""
-    alone = f"{tune.instead + tune.unseen} of {len(tune.classes)} classes have loaded nothing of what they would get"
-    return f"; {alone}: {tune.instead} get the fastest that they did load, {tune.unseen} keep Default"
 
 
 def _of_test(test: Tested, tune: Rulebook) -> str:

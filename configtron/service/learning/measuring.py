@@ -149,12 +149,6 @@ def layout_of(config: str) -> Layout:
         raise BadInput(f"a measurement's configuration cannot be read: {error}; begin a new one") from error
 
 
-def folder_of(store: Measuring, number: int) -> Path:
-    """Return where a measurement's files lie: beside the database and named after it, under its number."""
-    path = store.path.resolve()
-    return path.with_name(f"{path.name}.measurements") / str(number)
-
-
 class _Filler:
     """One measurement being filled."""
 
@@ -163,7 +157,9 @@ class _Filler:
         progress: Progress,
     ) -> None:  # fmt: skip
         self.store, self.number, self.layout, self.options, self.guests = store, number, layout, options, guests
-        self.folder, self._progress = folder_of(store, number), progress
+        # Files lie beside the database, in a folder named after it, under the measurement's number.
+        path = store.path.resolve()
+        self.folder, self._progress = path.with_name(f"{path.name}.measurements") / str(number), progress
         self.at = Moment(cells=layout.cells, shards=len(layout.conditions))
         self.why: dict[str, str] = {}
 

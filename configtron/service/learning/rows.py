@@ -79,7 +79,8 @@ def _log_row(log: LogRow, metric: str) -> Row:
 
 def _reader_row(found: Reader) -> Row:
     one, kept = found.learner, Row()
-    about = f"{one.policy}, from {_which(one.log, found.metric)}"
+    logs = f"log {one.log}" if one.log > 0 else f"all logs of metric {found.metric}" if one.log else "all logs"
+    about = f"{one.policy}, from {logs}"
     about += f"; cannot be read: {found.error}" if found.error else ""
     about += f"; classes over {', '.join(found.features)}" if len(found.features) > BASE_FEATURES else ""
     from configtron.learner.classes import NO_CONTEXTS
@@ -94,12 +95,6 @@ def _reader_row(found: Reader) -> Row:
         "features": list(found.features), "saved": one.saved_at, "set_aside": dict(found.set_aside), "about": about,
         **kept,
     }  # fmt: skip
-
-
-def _which(log: int, metric: str) -> str:
-    if log > 0:
-        return f"log {log}"
-    return f"all logs of metric {metric}" if log else "all logs"
 
 
 def learned_row(taken: LearnResult) -> Row:

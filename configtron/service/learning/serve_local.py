@@ -260,15 +260,10 @@ class LearningThread(threading.Thread):
         except Exception as error:
             # A fault of this program must not leave the other half running without a learner.
             log.debug("learning ended", exc_info=True)
-            self.error = stopped_by(error)
+            self.error = ConfigtronError(f"learning ended by {fault(error)}; rules are taken back. Run it with -vv for"
+                                         " the report, and start it again: it goes on from the database")  # fmt: skip
         finally:
             self._begun.set()
-
-
-def stopped_by(error: Exception) -> ConfigtronError:
-    """Return the error, in one line, for a fault of this program that ended the learning thread."""
-    return ConfigtronError(f"learning ended by {fault(error)}; rules are taken back. Run it with -vv for the report,"
-                           " and start it again: it goes on from the database")  # fmt: skip
 
 
 def until(stop: Callable[[], bool], span_s: float | None) -> Callable[[], bool]:

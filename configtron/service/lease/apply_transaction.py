@@ -108,7 +108,10 @@ def apply(
             try:
                 transaction = None if lost else _apply(context, options, place, found, lease_s)
             except KeyboardInterrupt:
-                _report_in_force(context, place, found, on_notice)
+                current = context.journal.open_act(found.driver.name, place, context.namespace_of(place))
+                if current is not None:
+                    back = "take it back: configtron tune rollback"
+                    on_notice(Notice(f"transaction {current.id} is {current.status}; {back}", logging.WARNING))
                 raise
         kept = transaction is not None and not transaction.lease_s
         return Applied(found.driver.name, transaction, found.due_count(), found.counts()[FROZEN], lost,
@@ -171,13 +174,6 @@ def _renewed(context: LeaseContext, current: Transaction, lease_s: float) -> Tra
         return keep_transaction(context, current)
     context.journal.renew(current.id, context.now_s() + lease_s, lease_s)
     return context.journal.act(current.id, bare=True) or current
-
-
-def _report_in_force(context: LeaseContext, place: Place, found: Planned, on_notice: OnNotice) -> None:
-    current = context.journal.open_act(found.driver.name, place, context.namespace_of(place))
-    if current is not None:
-        back = "take it back: configtron tune rollback"
-        on_notice(Notice(f"transaction {current.id} is {current.status}; {back}", logging.WARNING))
 
 
 def apply_rules(
@@ -268,7 +264,10 @@ def _few_changes(context: LeaseContext, options: LeaseOptions) -> Planned | None
         return None
     driver = chosen(context, options, Rules())
     current = context.journal.open_act(driver.name, options.place, context.namespace_of(options.place), bare=True)
-    if current is None or not _is_as_applied(context, base, current, driver):
+    # The transaction in force must be the base's, and the kernel as it was then.
+    if current is None or current.id != base.act or current.status not in IN_FORCE or current.boot != context.boot:
+        return None
+    if not isinstance(driver, Stamper) or driver.stamp() != base.stamp:
         return None
     if frozen_scopes(context, options, driver) or context.journal.acknowledged():
         return None
@@ -279,13 +278,6 @@ def _few_changes(context: LeaseContext, options: LeaseOptions) -> Planned | None
 def _is_whole(options: LeaseOptions) -> bool:
     """Return whether all that is wanted is to come into force."""
     return not options.holdback and options.canary >= 1
-
-
-def _is_as_applied(context: LeaseContext, base: AppliedState, current: Transaction, driver: Driver) -> bool:
-    """Return whether a transaction in force is the base's, and the kernel as it was then."""
-    if current.id != base.act or current.status not in IN_FORCE or current.boot != context.boot:
-        return False
-    return isinstance(driver, Stamper) and driver.stamp() == base.stamp
 
 
 def _planned_part(journal: Tuning, base: AppliedState, driver: Driver) -> Planned | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from configtron.db.read_only import read_only
-from configtron.db.tuning import Frozen, Tuning
+from configtron.db.tuning import Tuning
 from configtron.linux.netns import absent, is_absent
 from configtron.model.draw import PARTS
 from configtron.model.errors import Missing, Refused
@@ -117,7 +117,9 @@ def plan(options: LeaseOptions) -> PlanReport:
     found, unfinished, owner = read_only(options.database, read)
     limits = judged(found, options.limits)
     why = refused(found.driver, found.target, limits)
-    return PlanReport(found, unfinished, owner, why, _refused_profiles(found.driver, found.target, limits))
+    reach = reach_of(found.driver)
+    names = frozenset(name for name, one in found.target.profiles.items() if any(why_not(one, limits, reach)))
+    return PlanReport(found, unfinished, owner, why, names)
 
 
 def planned(context: LeaseContext, options: LeaseOptions) -> Planned:
@@ -126,7 +128,9 @@ def planned(context: LeaseContext, options: LeaseOptions) -> Planned:
     journal, want = context.journal, for_kernel(check(context.journal.wanted()))
     driver = chosen(context, options, want)
     _one_holdback(driver, options)
-    have = in_force_here(context, options, driver, want)
+    current = journal.open_act(driver.name, options.place, context.namespace_of(options.place))
+    # What is in force has the names by which it was applied or is wanted.
+    have = in_force(driver, [current.rules, want] if current else [want])
     holdback = PrefixShare("holdback", journal.salt(), options.holdback)
     target = aim(have, want, holdback, PrefixShare("canary", journal.salt(), options.canary))
     muted, frozen = journal.acknowledged(), frozen_scopes(context, options, driver)
@@ -152,21 +156,10 @@ def _one_holdback(driver: Driver, options: LeaseOptions) -> None:
         )
 
 
-def in_force_here(context: LeaseContext, options: LeaseOptions, driver: Driver, want: Rules) -> Rules:
-    """Return what is in force, under the names by which it was applied or is wanted."""
-    current = context.journal.open_act(driver.name, options.place, context.namespace_of(options.place))
-    return in_force(driver, [current.rules, want] if current else [want])
-
-
 def frozen_scopes(context: LeaseContext, options: LeaseOptions, driver: Driver) -> set[str]:
     """Return the scopes that the driver leaves alone at the place of the options."""
-    return {frozen.scope for frozen in frozen_here(context, options) if frozen.driver == driver.name}
-
-
-def frozen_here(context: LeaseContext, options: LeaseOptions) -> list[Frozen]:
-    """Return the frozen scopes at the place of the options."""
-    here = (place_text(options.place), context.namespace_of(options.place))
-    return [frozen for frozen in context.journal.frozen() if (frozen.place, frozen.space) == here]
+    here = (driver.name, place_text(options.place), context.namespace_of(options.place))
+    return {one.scope for one in context.journal.frozen() if (one.driver, one.place, one.space) == here}
 
 
 def _state(advice: Advice, muted: dict[str, str], frozen: set[str]) -> str:
@@ -229,11 +222,6 @@ def refused(driver: Driver, target: Rules, limits: Limits) -> str:
     wrong = list(refusals(target, limits, reach_of(driver)))
     more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
     return "; ".join(wrong[:NAMED]) + more
-
-
-def _refused_profiles(driver: Driver, target: Rules, limits: Limits) -> frozenset[str]:
-    reach = reach_of(driver)
-    return frozenset(name for name, profile in target.profiles.items() if any(why_not(profile, limits, reach)))
 
 
 def reach_of(driver: Driver) -> DriverReach:

@@ -40,7 +40,7 @@ from configtron.db.tuning import Tuning
 from configtron.model.bounds import check_number
 from configtron.model.errors import ConfigtronError, Missing, Refused
 from configtron.model.nouns import Value
-from configtron.model.protocols import Driver, SocketAssigner
+from configtron.model.protocols import SocketAssigner
 from configtron.model.tuning import Rules
 from configtron.service.lease import watchdog_process
 from configtron.service.lease.apply_transaction import apply_rules, keep_transaction
@@ -149,8 +149,10 @@ class Profiles:
             have = self._have()
             if isinstance(client, str):
                 self._apply(have, profiles.assign_profile(have, client, number))
+            elif not isinstance(self._driver, SocketAssigner):
+                raise Missing(f"the driver {self._driver.name} assigns no single sockets; the driver kmod does")
             else:
-                _assigner(self._driver).assign(client, profiles.profile_of(have, number).name)
+                self._driver.assign(client, profiles.profile_of(have, number).name)
 
     def _have(self) -> Rules:
         """Return the rules that the driver reads. Errors: `Refused` where this table's transaction is over."""
@@ -181,9 +183,3 @@ class Profiles:
     getProfileParam = get_profile_param
     deleteConfigProfile = delete_config_profile
     AssignProfile = assign_profile
-
-
-def _assigner(driver: Driver) -> SocketAssigner:
-    if not isinstance(driver, SocketAssigner):
-        raise Missing(f"the driver {driver.name} assigns no single sockets; the driver kmod does")
-    return driver

@@ -96,7 +96,7 @@ class OpenRetuner:
     def __init__(self, context: LeaseContext, driver: Driver, place: Place, marker: RecordMarker | None = None) -> None:
         self._journal, self._driver, self._place = context.journal, driver, place
         self._marker = driver if isinstance(driver, RecordMarker) else marker
-        self._at = retuned_place(context, driver.name, place)
+        self._at = RetunedPlace(context.boot, driver.name, place_text(place), context.namespace_of(place))
 
     def retune(self, choose: Choice, profiles: Iterable[Profile], until_s: float = float("inf")) -> RetuneCount:
         """Give open connections their targets until a time of `time.monotonic`.
@@ -215,11 +215,6 @@ class OpenRetuner:
         done.left = +done.left
         self._journal.drop_retuned(self._at, had.keys())
         return done
-
-
-def retuned_place(context: LeaseContext, driver: str, place: Place) -> RetunedPlace:
-    """Return where the journal keeps connections of a driver at a place."""
-    return RetunedPlace(context.boot, driver, place_text(place), context.namespace_of(place))
 
 
 def put_back_all(context: LeaseContext, driver: Driver, place: Place) -> None:

@@ -341,7 +341,9 @@ def _plan_table(found: Planned, everything: bool, refused: Collection[str]) -> I
     alike: dict[tuple[object, ...], list[Row]] = {}
     counts: Counter[tuple[object, ...]] = Counter()
     for advice, state in found.shown(everything=everything):
-        if state == DUE and (advice.scope.removeprefix(OF_PROFILE) if _sets_knob(advice) else advice.to) in refused:
+        # An advice changes a knob of a profile, or which profile clients have.
+        sets_knob = advice.scope.startswith(OF_PROFILE) and advice.knob != WHOLE
+        if state == DUE and (advice.scope.removeprefix(OF_PROFILE) if sets_knob else advice.to) in refused:
             state = "refused"
         one = "/" in advice.scope and (advice.was, advice.to, state)
         key: tuple[object, ...] = one or (advice.scope, advice.knob)
@@ -356,11 +358,6 @@ def _plan_table(found: Planned, everything: bool, refused: Collection[str]) -> I
             yield {**rows[0], "id": "", "scope": f"{counts[kind]} prefixes, e.g. {rows[0]['scope']}"}
         else:
             yield from (_with_id(row) for row in rows)
-
-
-def _sets_knob(advice: Advice) -> bool:
-    """Return whether an advice changes a knob of a profile, not which profile clients have."""
-    return advice.scope.startswith(OF_PROFILE) and advice.knob != WHOLE
 
 
 def _shown(row: Row) -> Row:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -122,7 +122,9 @@ def _compared(context: LeaseContext, transaction: Transaction) -> tuple[int | No
     except (ConfigtronError, OSError) as error:
         return None, f"not compared with the kernel: {error}"
     same = {name for name, profile in rules.profiles.items() if found.profiles.get(name) == profile}
-    count = _as_applied(rules, found, same)
+    differing, _ = prefix_changes(found.prefixes, rules.prefixes)
+    counts, lacking = prefix_counts(rules.prefixes), prefix_counts(differing)
+    count = sum(number - lacking.get(name, 0) for name, number in counts.items() if name in same)
     count -= sum(found.prefixes.get(one) == rules.prefixes.get(one) in same for one in lost)
     if transaction.status == UNDOING:
         return count, HALF_UNDONE if found.prefixes or found.default else ""
@@ -131,13 +133,6 @@ def _compared(context: LeaseContext, transaction: Transaction) -> tuple[int | No
     if differences:
         notes.append(f"{differences} differences in the kernel: configtron tune verify")
     return count, "; ".join(notes)
-
-
-def _as_applied(rules: Rules, found: Rules, same: Collection[str]) -> int:
-    """Return how many prefixes have in the kernel the profile that they have in the rules. same: unchanged profiles."""
-    differing, _ = prefix_changes(found.prefixes, rules.prefixes)
-    counts, lacking = prefix_counts(rules.prefixes), prefix_counts(differing)
-    return sum(count - lacking.get(name, 0) for name, count in counts.items() if name in same)
 
 
 def _plan_in_force(context: LeaseContext, transaction: Transaction) -> str:

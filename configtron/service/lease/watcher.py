@@ -77,7 +77,9 @@ def watch(
     until = None if span_s is None else time.monotonic() + span_s
     with Tuning(options.database) as journal:
         watcher = Watcher(context_of(journal))
-        on_notice(Notice(_begins_text(journal)))
+        watched = "watching " + ", ".join(f"transaction {number}" for number in _to_watch(journal))
+        none = "nothing of ours is in force; waiting for: configtron tune apply"
+        on_notice(Notice(watched if _to_watch(journal) else none))
         while not stop() and (until is None or time.monotonic() < until):
             began = time.monotonic()
             if events := watcher.turn():
@@ -90,12 +92,6 @@ def _to_watch(journal: Tuning) -> dict[int, str]:
     numbers = journal.in_force()
     numbers.pop(journal.fleet_act(), None)
     return numbers
-
-
-def _begins_text(journal: Tuning) -> str:
-    if not (numbers := _to_watch(journal)):
-        return "nothing of ours is in force; waiting for: configtron tune apply"
-    return "watching " + ", ".join(f"transaction {number}" for number in numbers)
 
 
 class _InForce:

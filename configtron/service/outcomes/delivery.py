@@ -89,16 +89,12 @@ def send_test_line(path: Path) -> str:
             end.send(TEST_LINE)
             return end.recv(LONGEST_ANSWER).decode()
         except PermissionError:
-            return f"closed {_first_closed(path)}"
+            closed = (folder for folder in reversed(path.parents) if not os.access(folder, os.X_OK))
+            return f"closed {next(closed, path)}"
         except (FileNotFoundError, ConnectionRefusedError):
             return "unread"
         except TimeoutError:
             return "silent"
-
-
-def _first_closed(path: Path) -> Path:
-    """Return the first folder of a path that this process may not enter, else the path."""
-    return next((folder for folder in reversed(path.parents) if not os.access(folder, os.X_OK)), path)
 
 
 def _send_as(path: Path, sender: PortHolder) -> str:

@@ -73,7 +73,9 @@ def set_up(options: SetupOptions) -> list[str]:
         ports = " or ".join(map(str, options.ports))
         raise BadInput(f"no site of {options.server} is on port {ports}: write one first, or name its port by --port")
     done = replace_files({**own, **sites}, options.server)
-    silent = [f"no line will come from {path}: remove `access_log off;` there" for path in silent_files(sites, options)]
+    by_path = {str(path): text for path, text in sites.items()}
+    silent = [f"no line will come from {path}: remove `access_log off;` there" for path, text in by_path.items()
+              if options.server == "nginx" and is_silent(text, options.ports, by_path)]  # fmt: skip
     reload = f"systemctl reload {SERVICES[options.server]}"
     start = f"systemctl daemon-reload && systemctl enable --now {SERVE} && " if UNIT in own else ""
     return [
@@ -188,13 +190,6 @@ def with_addresses(text: str, options: SetupOptions) -> str:
     """Return a text of `web_server_texts` with these options' socket and address of beacons."""
     path = str(options.log_path or texts.LOG_PATH)
     return text.replace(texts.LOG_PATH, path).replace(texts.BEACONS, options.beacons)
-
-
-def silent_files(sites: Mapping[Path, str], options: SetupOptions) -> list[Path]:
-    """Return the files of nginx that switch off the logs of a site, or of all sites."""
-    by_path = {str(path): text for path, text in sites.items()}
-    return [path for path, text in sites.items() if options.server == "nginx" and
-            is_silent(text, options.ports, by_path)]  # fmt: skip
 
 
 def replace_files(wanted: Mapping[Path, str | None], server: str) -> list[str]:

@@ -77,7 +77,11 @@ def filled_cells(count: int, slots: Collection[int] | Slots) -> bytes:
     words = np.zeros((count + 1, cells.SLOTS + 1), np.uint64)
     words[0, 0] = count
     table, used = words[1:], np.zeros(count, np.int64)
-    places = _homes(left >> np.uint64(LENGTH_SHIFT), count)
+    # the cell where each prefix belongs
+    mixed = (left >> np.uint64(LENGTH_SHIFT)) * np.uint64(cells.MIX_FIRST)
+    mixed ^= mixed >> np.uint64(32)
+    mixed *= np.uint64(cells.MIX_SECOND)
+    places = ((mixed >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)).astype(np.int64)
     for _ in range(cells.MOST_CELLS):
         order = stable_order(places.view(np.uint64))
         places, left = places[order], left[order]
@@ -93,14 +97,6 @@ def filled_cells(count: int, slots: Collection[int] | Slots) -> bytes:
         table[:, cells.SLOTS] += np.bincount(places, minlength=count).astype(np.uint64)
         places = (places + 1) % count
     return b""
-
-
-def _homes(keys: Slots, count: int) -> NDArray[np.int64]:
-    """Return the cell where each prefix belongs, of so many."""
-    mixed = keys * np.uint64(cells.MIX_FIRST)
-    mixed ^= mixed >> np.uint64(32)
-    mixed *= np.uint64(cells.MIX_SECOND)
-    return ((mixed >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)).astype(np.int64)
 
 
 def ipv6_count(prefixes: Mapping[str, str]) -> int:

@@ -41,7 +41,11 @@ def move(device: Device, place: str) -> tuple[int, int]:
     served = clients(place)
     # one that is not accepted yet has no inode
     wanted = profiles(device, {line.inode: (line.family, line.client) for line in served if line.inode})
-    unset = _unset(device, place)
+    # the namespace's values of settings that a profile lacks and that an older version of it may have had
+    with netns.inside(place):
+        idle = int(SLOW_START_AFTER_IDLE.read_text())
+    control = device.options()[2]
+    unset: dict[int, int | str] = {KEY_OF["tcp_congestion_control"]: control, KEY_OF[SLOW_START_AFTER_IDLE.name]: idle}
     settings = {number: unset | device.settings(number) for number in set(wanted.values())}
     moved = 0
     for inode, descriptor in borrowed(wanted.keys()):
@@ -50,13 +54,6 @@ def move(device: Device, place: str) -> tuple[int, int]:
         finally:
             os.close(descriptor)
     return len(served), moved
-
-
-def _unset(device: Device, place: str) -> dict[int, int | str]:
-    """Return the namespace's values of settings that a profile lacks and that an older version of it may have had."""
-    with netns.inside(place):
-        idle = int(SLOW_START_AFTER_IDLE.read_text())
-    return {KEY_OF["tcp_congestion_control"]: device.options()[2], KEY_OF[SLOW_START_AFTER_IDLE.name]: idle}
 
 
 def clients(place: str) -> list[TcpLine]:
