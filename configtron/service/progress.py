@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from configtron.model.progress import Event, StepProgress
 
-__all__ = ["Cancelled", "Event", "Progress", "StepProgress", "never", "unheard"]
+__all__ = ["Cancelled", "Event", "Progress", "StepProgress", "never", "notice", "unheard"]
 
 Progress = Callable[[Event], None]
 Cancelled = Callable[[], bool]
@@ -25,3 +25,8 @@ def unheard(event: Event) -> None:
 def never() -> bool:
     """Return False: the job runs to its end."""
     return False
+
+
+def notice(progress: Progress, text: str) -> None:
+    """Report a line that is no step of a job."""
+    progress(Event(0, 0, text))

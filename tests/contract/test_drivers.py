@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,17 +23,13 @@ from configtron.tune.drivers.sysctl import BY_KNOB, FOLDER, SysctlDriver
 from tests.support.tune.aside import aside
 from tests.support.tune.driver_contract import BY_PREFIX, CHECKS, OF_NAMESPACE, Subject
 from tests.support.tune.killed import at_any_write
-from tests.support.tune.routed import everything
-from tests.support.tune.two_hosts import Hosts, two_hosts
+from tests.support.tune.routed import everything, hosts
+from tests.support.tune.two_hosts import Hosts
+
+__all__ = ["hosts"]
 
 OTHER = Profile("fast", (("initcwnd", 20),))
 OTHER_OF_NAMESPACE = Profile("all", (("tcp_autocorking", 0),))
-
-
-@pytest.fixture
-def hosts() -> Iterator[Hosts]:
-    with two_hosts() as raised:
-        yield raised
 
 
 def of_memory() -> Subject:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from configtron.intake.pageloads.http_framing import HttpRequest
 from configtron.intake.pageloads.intake import BEACON_PATH
 from configtron.intake.pageloads.plan_book import ClientAsked, PlanBook
-from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, decoded, encoded, question, question_of
+from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, decoded, encoded, question_of
 from configtron.service.outcomes.counts_report import CountsReport
 from configtron.service.outcomes.page_outcomes import PageOutcomes
 from configtron.service.outcomes.root_reader import OutcomeClock, RootReader
@@ -119,7 +119,7 @@ class PageReaders:
         applier = self.host.applier
         assert applier is not None
         applier.activations.pass_on(self.book, self.host.boot_ns())
-        for asked in question_of(question(self._asked)):
+        for asked in question_of(encoded(self._asked)):
             self.reader.ask(asked)
         self._asked = []
         batch = decoded(encoded(self.reader.turn()))

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from configtron.db.tuning import Tuning
 from configtron.model.tuning import Changes, Place, Rules
+from configtron.service.lease.context import LeaseContext, context_of
 from configtron.tune.drivers.memory import MemoryDriver
 
 
@@ -48,3 +51,10 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     monkeypatch.setattr(MemoryDriver, "read", lambda _: kinds["read"](shared.driver))
     monkeypatch.setattr(MemoryDriver, "mark", lambda _: kinds["mark"](shared.driver))
     yield shared
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[LeaseContext]:
+    """The context of commands on a journal of this test."""
+    with Tuning(tmp_path / "t.db") as book:
+        yield context_of(book)

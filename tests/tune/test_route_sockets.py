@@ -12,6 +12,7 @@ import pytest
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers.route.route_driver import REACHES, RouteDriver
+from tests.support.tune.routed import hosts_of_module
 from tests.support.tune.two_hosts import (
     CLIENTS,
     CLIENTS6,
@@ -22,18 +23,13 @@ from tests.support.tune.two_hosts import (
     info,
     send_all,
     synack_window,
-    two_hosts,
     window_clamp,
 )
 
+__all__ = ["hosts_of_module"]
+
 pytestmark = pytest.mark.root
 BOTH = pytest.mark.parametrize("clients", [CLIENTS, CLIENTS6], ids=["ipv4", "ipv6"])
-
-
-@pytest.fixture(scope="module")
-def hosts() -> Iterator[Hosts]:
-    with two_hosts() as raised:
-        yield raised
 
 
 @pytest.fixture

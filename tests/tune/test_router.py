@@ -27,8 +27,11 @@ from configtron.model.tuning import Rules
 from configtron.tune import router
 from configtron.tune.pools import map_text, pool_of, routing
 from tests.support.children import child
-from tests.support.tune.two_hosts import CLIENTS, CLIENTS6, SERVER, SERVER6, Hosts, two_hosts
+from tests.support.tune.routed import hosts_of_module
+from tests.support.tune.two_hosts import CLIENTS, CLIENTS6, SERVER, SERVER6, Hosts
 from tests.support.waiting import PATIENCE_S, until
+
+__all__ = ["hosts_of_module"]
 
 # Three real servers in front of two real pools, in the server's namespace: configuration, starting, asking.
 
@@ -191,12 +194,6 @@ POOLS = [pool_of("old:http_version=http/1.1"), pool_of(f"new:http_version=h2,h2_
 PROFILES = {"modern": Profile("modern", (("http_version", "h2"),))}
 NO_CLIENTS = routing(Rules(PROFILES), POOLS)
 SECOND = routing(Rules(PROFILES, {"10.2.0.0/16": "modern", "fd02::/32": "modern"}), POOLS)
-
-
-@pytest.fixture(scope="module")
-def hosts() -> Iterator[Hosts]:
-    with two_hosts() as raised:
-        yield raised
 
 
 def eventually(read: Callable[[], object], expected: object) -> None:

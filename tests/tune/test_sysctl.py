@@ -16,25 +16,21 @@ from configtron.model.errors import BadInput, Refused
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Changes, Place, Rules
 from configtron.tune.drivers.sysctl import BY_KNOB, FOLDER, REACHES, SysctlDriver
+from tests.support.tune.routed import hosts_of_module
 from tests.support.tune.two_hosts import (
     CLIENTS,
     Hosts,
     congestion_control,
     corked,
     info,
-    two_hosts,
     unsent,
     window_after_idle,
 )
 
+__all__ = ["hosts_of_module"]
+
 pytestmark = pytest.mark.root
 FILES = {knob: FOLDER / switch.file for knob, switch in BY_KNOB.items()}
-
-
-@pytest.fixture(scope="module")
-def hosts() -> Iterator[Hosts]:
-    with two_hosts() as raised:
-        yield raised
 
 
 @pytest.fixture

@@ -221,20 +221,17 @@ class Leaving:
         A listener that was made while our congestion control was the default is first set to the system's default.
         """
         found: dict[int, dict[str, Value]] = {}
+        ours = {value for _, had in self._lines for one in had for knob, value in one.settings if knob == CONTROL}
         for inode, descriptor in borrowed(inodes.keys()):
             with socket.socket(fileno=descriptor) as one:
                 control = control_of(one)
-                if control == _DISPATCHER or (self._driver.name == "sysctl" and control in self._controls()):
+                if control == _DISPATCHER or (self._driver.name == "sysctl" and control in ours):
                     control = default if set_control(one, default) else control
                 options: dict[str, Value] = {CONTROL: control}
                 for knob in set(self._lasting.options) & OPTIONS.keys():
                     options[knob] = OPTIONS[knob].get(one)
                 found.setdefault(inodes[inode], options)
         return found
-
-    def _controls(self) -> set[Value]:
-        """Return the congestion controls that the profiles set."""
-        return {value for _, had in self._lines for one in had for knob, value in one.settings if knob == CONTROL}
 
     def _restore(
         self, done: Restored, one: socket.socket, had: Sequence[Profile], listener: Mapping[str, Value],

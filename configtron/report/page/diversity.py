@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 
 from configtron.fingerprint.diversity import RegionDifference
 from configtron.report.comparison import RegionComparison
-from configtron.report.page.markup import add, document, el
+from configtron.report.page.markup import document, el, parts_of, reading_section
 from configtron.report.page.overview import bars, distributions, example_of, headline, table2
 from configtron.report.page.providers import MOST, examples, providers
 from configtron.report.page.words import Proofs, RunFacts, rate
@@ -37,18 +37,14 @@ def page(about: RunFacts, found: RegionComparison, proofs: Proofs) -> str:
         examples(about, found, proofs),
         providers(about, found, proofs),
         _apart(found),
-        _reading(),
+        reading_section(READING),
     ]
-    shown = [section for section in sections if section is not None]
-    nav = el("nav", aria_label="Sections")
-    for heading in (section[0] for section in shown):
-        add(nav, el("a", heading.text or "", href=f"#{heading.get('id')}"))
     foot = (
         f"configtron {about.version}: configtron fingerprint diversity {about.run} --baseline {found.baseline} -f html."
         " This page loads nothing and runs nothing."
     )
-    header = add(headline(about, found), nav)
-    return document(f"Run {about.run}: configured differently", [header, el("main", *shown), el("footer", foot)])
+    parts = parts_of(headline(about, found), sections)
+    return document(f"Run {about.run}: configured differently", [*parts, el("footer", foot)])
 
 
 def to_draw(found: RegionComparison) -> list[RegionDifference]:
@@ -67,8 +63,3 @@ def _apart(found: RegionComparison) -> Element | None:
     words = "Unlike servers answer at one address of these sites in some region; they are compared with none."
     names = el("p", ", ".join(found.mixed), class_="host")
     return el("section", el("h2", "Set apart", id="apart"), el("p", words, class_="soft"), names)
-
-
-def _reading() -> Element:
-    rows = el("tbody", *(el("tr", el("th", word, scope="row"), el("td", text)) for word, text in READING))
-    return el("section", el("h2", "How to read this", id="reading"), el("div", el("table", rows), class_="card"))

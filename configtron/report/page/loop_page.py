@@ -19,7 +19,7 @@ from configtron.learner.sequential.sample_ratio import ERROR as RATIO_ERROR
 from configtron.report.fleet_inputs import AgentLine, PlaceEffects, PrefixLine, ReportInputs, ShareSpan
 from configtron.report.page.charts import COLORS, BarPart, legend, shares
 from configtron.report.page.forest import ForestRow, forest
-from configtron.report.page.markup import add, document, el, scrolled, short
+from configtron.report.page.markup import add, document, el, parts_of, reading_section, scrolled, short
 from configtron.report.page.to_go import to_go
 
 TITLES = {"median": "median page load time", "p95": "95th percentile of page load time", "failures": "failed loads"}
@@ -53,16 +53,11 @@ def render(inputs: ReportInputs, *, refresh_s: int = 0) -> str:
         _quality(inputs),
         _decisions(inputs),
         _agents(inputs.agents),
-        _reading(),
+        reading_section(READING),
     ]
-    shown = [section for section in sections if section is not None]
-    nav = el("nav", aria_label="Sections")
-    for heading in (section[0] for section in shown):
-        add(nav, el("a", heading.text or "", href=f"#{heading.get('id')}"))
-    header = add(_headline(inputs), nav)
     foot = f"configtron {inputs.version}: configtron learn report. This page loads nothing and runs nothing."
-    return document("configtron: the closed loop", [header, el("main", *shown), el("footer", foot)],
-                    refresh_s=refresh_s)  # fmt: skip
+    parts = [*parts_of(_headline(inputs), sections), el("footer", foot)]
+    return document("configtron: the closed loop", parts, refresh_s=refresh_s)
 
 
 # Rows of a table that stand open; the others are folded.
@@ -404,11 +399,6 @@ def _agents(agents: Sequence[AgentLine]) -> Element:
     heads = ("Agent", "Holds map", "Heard", "Driver", "Entries refused", "Last map refused", "Rows waiting", "Lost",
              "Clock, s")  # fmt: skip
     return add(section, _table(heads, rows, "What each agent has in force, and the last map that it refused whole."))
-
-
-def _reading() -> Element:
-    rows = el("tbody", *(el("tr", el("th", word, scope="row"), el("td", text)) for word, text in READING))
-    return el("section", el("h2", "How to read this", id="reading"), el("div", el("table", rows), class_="card"))
 
 
 def _heads(heads: Sequence[str]) -> Element:

@@ -135,3 +135,18 @@ def written(element: Element) -> str:
         return f"<{element.tag}{attributes}>"
     inner = escape(element.text or "") + "".join(written(each) + escape(each.tail or "") for each in element)
     return f"<{element.tag}{attributes}>{inner}</{element.tag}>"
+
+
+def reading_section(rows: Sequence[tuple[str, str]]) -> Element:
+    """Return the section that explains the words of a page."""
+    body = el("tbody", *(el("tr", el("th", word, scope="row"), el("td", text)) for word, text in rows))
+    return el("section", el("h2", "How to read this", id="reading"), el("div", el("table", body), class_="card"))
+
+
+def parts_of(head: Element, sections: Sequence[Element | None]) -> list[Element]:
+    """Return the head of a page, with links to its sections, and the sections."""
+    shown = [section for section in sections if section is not None]
+    nav = el("nav", aria_label="Sections")
+    for heading in (section[0] for section in shown):
+        add(nav, el("a", heading.text or "", href=f"#{heading.get('id')}"))
+    return [add(head, nav), el("main", *shown)]

@@ -122,16 +122,13 @@ class PartShare:
                 self._line.send("alive")
                 state = self._line.link.read("state", LEASE_S)
                 if state and state["beat"] != self._state["beat"]:
-                    self._read_opt_out(state)
+                    if state["opt_out"] != self._opt_out_version:
+                        found = self._line.link.read("opt-out", LEASE_S) or []
+                        self._opt_out = Blocklist([Source(*one) for one in found], special=False)
+                        self._opt_out_version = state["opt_out"]
                     self._state, self._until = state, asked_at + LEASE_S
             except (OSError, RuntimeError):
                 continue  # the share runs out by itself
-
-    def _read_opt_out(self, state: dict[str, Any]) -> None:
-        if state["opt_out"] != self._opt_out_version:
-            found = self._line.link.read("opt-out", LEASE_S) or []
-            self._opt_out = Blocklist([Source(*one) for one in found], special=False)
-            self._opt_out_version = state["opt_out"]
 
 
 def _perform(orders: dict[str, Any], folder: Path, line: PartLine, share: PartShare) -> None:

@@ -35,7 +35,7 @@ from configtron.service.campaign.run_options import ProbeOptions, resumed_option
 from configtron.service.campaign.runs import find_run, locked, run_folder
 from configtron.service.campaign.shard_pool import WorkersKilled, perform_by_processes
 from configtron.service.campaign.tally import SILENT_S, ResultBatches, RunTally
-from configtron.service.progress import Cancelled, Event, Progress, never, unheard
+from configtron.service.progress import Cancelled, Progress, never, notice, unheard
 
 LOG = logging.getLogger("configtron.probe")
 DONE, INTERRUPTED, FAILED = "done", "interrupted", "failed"
@@ -100,7 +100,7 @@ def run(
                 LOG.info("run %d: %s", number, status)
                 if status != DONE:
                     again = f"configtron probe --resume {number}"
-                    _notice(progress, f"run {number}: {status}, {tally.done_text}; go on with: {again}")
+                    notice(progress, f"run {number}: {status}, {tally.done_text}; go on with: {again}")
     if options.save_pcap:
         for shard in shards:
             for file in sorted((folder / shard.name).glob("*.pcapng")):
@@ -116,10 +116,6 @@ def planned(options: ProbeOptions, progress: Progress = unheard) -> Iterator[Run
         yield layout
 
 
-def _notice(progress: Progress, text: str) -> None:
-    progress(Event(0, 0, text))
-
-
 def _resolved(options: ProbeOptions, progress: Progress) -> ProbeOptions:
     """Return the options with the lab's backend chosen."""
     if options.lab:
@@ -129,7 +125,7 @@ def _resolved(options: ProbeOptions, progress: Progress) -> ProbeOptions:
     # all targets are named on the command line and are addresses of this host
     is_here = options.words and not options.input_files and all(map(LOOPBACK.fullmatch, options.words))
     if not options.contact and not is_here:
-        _notice(progress, NO_CONTACT)
+        notice(progress, NO_CONTACT)
     return options
 
 
@@ -197,7 +193,7 @@ def _perform(
             _perform_here(options, shards[0], folder / shards[0].name, tally)
         return DONE
     except (WorkersKilled, SchedulerLost) as lost:
-        _notice(progress, str(lost))
+        notice(progress, str(lost))
         return INTERRUPTED
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -23,7 +23,7 @@ from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import BadInput, Missing
 from configtron.model.fleet import OutcomeRow
 from configtron.service.fleet.spool import Spool
-from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, decoded, question
+from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, decoded, encoded
 from configtron.service.outcomes.counts_report import CountsReport
 from configtron.service.outcomes.local_outcomes import LOG_PATH
 from configtron.service.outcomes.page_outcomes import PageOutcomes, refused_rows
@@ -129,7 +129,7 @@ class PageIntake:
         while self._questions:
             some = tuple(islice(self._questions, MOST_OF_QUESTION))
             try:
-                self._end.send(question(some))
+                self._end.send(encoded(some))
             except (BlockingIOError, ConnectionError):
                 return
             for _ in some:

@@ -19,9 +19,9 @@ from configtron.learner.reclassify import Watch, settled
 from configtron.learner.saved import Recipe, recipe_of
 from configtron.learner.table_policy import TablePolicy
 from configtron.model.grid import Grid
-from configtron.service.learning.learners import notice, warm_of
+from configtron.service.learning.learners import warm_of
 from configtron.service.learning.parts import within
-from configtron.service.progress import Progress, StepProgress
+from configtron.service.progress import Progress, StepProgress, notice
 
 # The job's name in progress events.
 AGAIN = "learn again without"

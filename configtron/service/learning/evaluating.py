@@ -17,9 +17,9 @@ from configtron.model.bounds import WIDEST, check_number, check_texts
 from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile
 from configtron.model.tuning_json import setting_of
-from configtron.service.learning.learners import none_in, notice, restored_policy, saved
+from configtron.service.learning.learners import none_in, restored_policy, saved
 from configtron.service.learning.parts import known_alone
-from configtron.service.progress import Progress, unheard
+from configtron.service.progress import Progress, notice, unheard
 
 # Characters of a candidate that are shown of it.
 SHOWN = 60

@@ -28,10 +28,10 @@ from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor
 from configtron.model.wording import count_of
 from configtron.service.learning.gains import Tested, tested
-from configtron.service.learning.learners import damage_of, notice, restored_policy, saved
+from configtron.service.learning.learners import damage_of, restored_policy, saved
 from configtron.service.learning.parts import known_alone
 from configtron.service.learning.reach import Held, allowed, by_prefix
-from configtron.service.progress import Progress, unheard
+from configtron.service.progress import Progress, notice, unheard
 from configtron.tune.guard import Limits
 from configtron.tune.rules import canonical
 

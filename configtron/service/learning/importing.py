@@ -42,8 +42,7 @@ from configtron.model.nouns import Context, Outcome, Profile
 from configtron.model.records import canonical
 from configtron.model.tuning_json import setting_of
 from configtron.model.wording import count_are, count_of
-from configtron.service.learning.learners import notice
-from configtron.service.progress import Progress, unheard
+from configtron.service.progress import Progress, notice, unheard
 
 # A date of an access log.
 LOGGED = "%d/%b/%Y:%H:%M:%S %z"

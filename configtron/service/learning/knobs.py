@@ -14,8 +14,8 @@ from configtron.learner.importance import DeadKnob, Importance, dead_knobs, knob
 from configtron.learner.warmstart import FIRST_NOISE_LN
 from configtron.model.grid import DEAD, Dead
 from configtron.model.tensor import Tensor
-from configtron.service.learning.learners import notice, restored_policy, saved
-from configtron.service.progress import Progress, unheard
+from configtron.service.learning.learners import restored_policy, saved
+from configtron.service.progress import Progress, notice, unheard
 
 # Of the bootstrap's resamples: the same question has the same answer.
 SEED = 0

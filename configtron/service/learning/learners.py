@@ -19,16 +19,11 @@ from configtron.model.grid import Grid
 from configtron.model.tensor import Tensor, read
 from configtron.model.wording import count_of
 from configtron.service.learning.importable import importable
-from configtron.service.progress import Event, Progress, unheard
+from configtron.service.progress import Progress, notice, unheard
 
 # Logs that are named where one is wanted.
 SHOWN = 12
 MAKE = "make one: configtron learn run"
-
-
-def notice(progress: Progress, text: str) -> None:
-    """Report a line that is no step of a job."""
-    progress(Event(0, 0, text))
 
 
 def none_in(store: Outcomes, log: int) -> str:

@@ -31,9 +31,9 @@ from configtron.model.nouns import Profile, Value
 from configtron.model.tensor import Tensor, read
 from configtron.model.wording import count_of
 from configtron.service.learning.dead_knobs import without_dead_knobs
-from configtron.service.learning.learners import damage_of, none_in, notice, restored_with_watch
+from configtron.service.learning.learners import damage_of, none_in, restored_with_watch
 from configtron.service.learning.parts import parts, teach
-from configtron.service.progress import Cancelled, Progress, StepProgress, never, unheard
+from configtron.service.progress import Cancelled, Progress, StepProgress, never, notice, unheard
 from configtron.tune.guard import Limits
 
 # Outcomes that classes are made from: the offline start.
@@ -143,7 +143,10 @@ def begin(
         recipe = replace(recipe, allowed=tuple(grid.rows[at] for at in np.flatnonzero(allowed(grid, bound))))
     state = state_of(recipe.make(tensor), recipe.watch())
     found = store.begin_learner(name, policy, log, recipe.text(), wanted.warm, state, fresh=fresh)
-    for text in (*_unexplored(grid), *_bounded(start, auto=k is None, evolve=evolve, by_device=by_device)):
+    for one in grid.dead:
+        where = f" where {one.where} is {one.value}" if one.where else ""
+        notice(progress, f"{one.knob}{where} is not explored: {one.reason}")
+    for text in _bounded(start, auto=k is None, evolve=evolve, by_device=by_device):
         notice(progress, text)
     return found
 
@@ -206,12 +209,6 @@ def _alive(grid: Grid, first: Logged, classes: Classes, tensor: Tensor | None) -
         tally = tensor_tally(tensor)
         dead += proven(dead_knobs(grid, tally, tally.noise_ln(0.0)))
     return grid.without([one for one in dict.fromkeys((*DEAD, *dead)) if len(grid.without([one])) < len(grid)])
-
-
-def _unexplored(grid: Grid) -> Iterator[str]:
-    for one in grid.dead:
-        where = f" where {one.where} is {one.value}" if one.where else ""
-        yield f"{one.knob}{where} is not explored: {one.reason}"
 
 
 def _bounded(start: Beginning, *, auto: bool, evolve: bool, by_device: bool) -> Iterator[str]:

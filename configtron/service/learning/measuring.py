@@ -33,7 +33,7 @@ from configtron.model.samples import Kept, digest, judged
 from configtron.model.tensor import write
 from configtron.report.progress import Moment
 from configtron.service.campaign.runs import locked
-from configtron.service.progress import Event, Progress
+from configtron.service.progress import Event, Progress, notice
 
 # The module that a guest runs: it loads the drivers, which the lab may not import.
 WORKER = "configtron.service.shard_guest"
@@ -167,9 +167,6 @@ class _Filler:
         at = self.at if moment is None else moment
         self._progress(MeasureProgress(at.done, at.cells, f"measurement {self.number}", at, last))
 
-    def _notice(self, text: str) -> None:
-        self._progress(Event(0, 0, text))
-
     def fill(self) -> Measurement:
         """Measure what is not measured yet."""
         status = FAILED
@@ -179,7 +176,7 @@ class _Filler:
                 self._perform()
                 status = SOME if self.why else ALL
             except SchedulerLost as lost:
-                self._notice(str(lost))
+                notice(self._progress, str(lost))
                 status = STOPPED
             except KeyboardInterrupt:
                 status = STOPPED
@@ -188,7 +185,7 @@ class _Filler:
                 self.store.finish(self.number, status)
                 if status != ALL:
                     again = f"configtron learn measure --resume {self.number}"
-                    self._notice(f"measurement {self.number}: {status}; go on with: {again}")
+                    notice(self._progress, f"measurement {self.number}: {status}; go on with: {again}")
         return Measurement(self.number, self.layout, self.folder, status)
 
     def _todo(self) -> list[tuple[Orders, Path]]:
@@ -216,7 +213,7 @@ class _Filler:
                 if ended.why:
                     self.why[ended.condition] = ended.why
                     self.at = self.at._replace(shards_failed=self.at.shards_failed + 1)
-                    self._notice(f"{ended.condition}: {ended.why}")
+                    notice(self._progress, f"{ended.condition}: {ended.why}")
                 else:
                     self._keep(orders_of[ended.condition], ended)
                 self._report()

@@ -23,8 +23,7 @@ from configtron.model.errors import BadInput
 from configtron.model.grid import Grid
 from configtron.model.nouns import Profile
 from configtron.model.wording import count_are
-from configtron.service.learning.learners import notice
-from configtron.service.progress import Cancelled, Progress
+from configtron.service.progress import Cancelled, Progress, notice
 
 # Outcomes between two checks of cancellation, to begin with; s that they should take.
 FIRST_STEP, CHECK_S = 500, 0.25

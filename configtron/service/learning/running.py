@@ -24,10 +24,9 @@ from configtron.model.grid import Grid
 from configtron.model.wording import count_are
 from configtron.service.learning import lessons
 from configtron.service.learning.importable import importable
-from configtron.service.learning.learners import notice
 from configtron.service.learning.lessons import MOST_CLASSES, OFFLINE, LearnResult, PolicyOptions
 from configtron.service.learning.reach import allowed
-from configtron.service.progress import Cancelled, Progress, never, unheard
+from configtron.service.progress import Cancelled, Progress, never, notice, unheard
 
 # Characters of a strange value that is shown.
 SHOWN = 60

@@ -199,14 +199,11 @@ def status_lines(report: StatusReport) -> list[str]:
     frozen = frozen_lines([scope.scope for scope, _ in report.frozen])
     if report.transactions or report.unjournaled:
         return frozen
-    last = f"; {_end_text(report.last)}" if report.last else ""
-    return [f"nothing of ours is in force{last}", *frozen]
-
-
-def _end_text(logged: LoggedTransaction) -> str:
-    """Return the end of a transaction in a few words: "transaction 1 ended 2 s ago: lease"."""
-    one = logged.transaction
-    return f"transaction {one.id} ended {logged.ended_s_ago:.0f} s ago: {one.why.removesuffix(' ended')}"
+    if report.last is None:
+        return ["nothing of ours is in force", *frozen]
+    one, ago_s = report.last
+    ended = f"transaction {one.id} ended {ago_s:.0f} s ago: {one.why.removesuffix(' ended')}"
+    return [f"nothing of ours is in force; {ended}", *frozen]
 
 
 def log_rows(logged: Iterable[LoggedTransaction]) -> Iterator[Row]:

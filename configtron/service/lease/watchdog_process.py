@@ -26,9 +26,11 @@ def start(context: LeaseContext, number: int) -> str:
     """Start a transaction's watchdog and wait until it watches; return its process. Errors: `Missing`."""
     # -P: import nothing from the working directory, for this may be root.
     command = [sys.executable, "-P", "-m", MODULE, str(context.journal.path.resolve()), str(number)]
+    # By this path another process finds this same configtron.
+    path = filter(None, (str(Path(configtron.__file__).parent.parent), os.environ.get("PYTHONPATH")))
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
-        env={**os.environ, "PYTHONPATH": _import_path()},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
     )  # fmt: skip
     assert process.stdout is not None
     watchdog = named(process.pid)
@@ -42,12 +44,6 @@ def start(context: LeaseContext, number: int) -> str:
     # It outlives this process, which therefore never waits for its end.
     process.returncode = 0
     return watchdog
-
-
-def _import_path() -> str:
-    """Return the import path by which another process finds this same configtron."""
-    here = str(Path(configtron.__file__).parent.parent)
-    return os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
 
 
 def is_watched(transaction: Transaction) -> bool:

@@ -22,8 +22,8 @@ _ENCODER, _DECODER = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(ReaderBa
 _ASKED = msgspec.msgpack.Decoder(tuple[ClientAsked, ...])
 
 
-def encoded(batch: ReaderBatch) -> bytes:
-    """Return a batch as bytes."""
+def encoded(batch: ReaderBatch | Sequence[ClientAsked]) -> bytes:
+    """Return a batch as bytes; or questions as one datagram, `MOST_OF_QUESTION` at most."""
     return _ENCODER.encode(batch)
 
 
@@ -36,11 +36,6 @@ def decoded(data: bytes) -> ReaderBatch:
     if not found.bad.is_whole():
         raise BadInput("no batch of the root reader: its columns of endings differ in length")
     return found
-
-
-def question(asked: Sequence[ClientAsked]) -> bytes:
-    """Return questions as one datagram, `MOST_OF_QUESTION` at most."""
-    return _ENCODER.encode(asked)
 
 
 def question_of(data: bytes) -> tuple[ClientAsked, ...]:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from tests.support.memory_stack import stack
+from tests.support.memory_stack import here, stack
 from tests.support.tune.routed import hosts
 from tests.support.tune_command import tune, wanted
 
-__all__ = ["hosts", "stack", "tune", "wanted"]
+__all__ = ["here", "hosts", "stack", "tune", "wanted"]

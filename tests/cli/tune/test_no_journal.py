@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +16,7 @@ from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
 from configtron.service.lease import watchdog, watchdog_process
 from configtron.service.lease.apply_transaction import apply_rules
-from configtron.service.lease.context import LeaseContext, context_of, exclusive_lock, lock_path
+from configtron.service.lease.context import LeaseContext, exclusive_lock, lock_path
 from configtron.service.lease.processes import ended
 from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import JournalBehind
@@ -30,12 +29,6 @@ from tests.support.waiting import PATIENCE_S
 ONE = Rules({"web": Profile("web", (("initcwnd", 20),))}, {"10.1.0.0/16": "web"}, "")
 TWO = Rules({"web": Profile("web", (("initcwnd", 30),))}, {"10.2.0.0/16": "web"}, "web")
 BEHIND = "what stood before is back, but not in the journal"
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[LeaseContext]:
-    with Tuning(tmp_path / "t.db") as book:
-        yield context_of(book)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from configtron.service.fleet.agent_pages import MOST_ASKED, MOST_WAITING, OF_EN
 from configtron.service.fleet.epoch_activations import EpochActivations
 from configtron.service.fleet.page_intake import MOST_QUESTIONS, PageIntake, PagesOptions, pages_options
 from configtron.service.fleet.spool import Spool
-from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, QUESTION_BYTES, decoded, question, question_of
+from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, QUESTION_BYTES, decoded, encoded, question_of
 from configtron.service.outcomes.page_outcomes import UNNAMED, PageOutcomes
 from configtron.service.outcomes.root_reader import ReaderBatch
 from tests.support.faults.descriptors import no_descriptors
@@ -159,7 +159,7 @@ def test_the_arm_of_a_failed_load_is_asked_of_the_process_with_rights_and_comes_
     for _ in range(2 * OF_ENDINGS + 20):
         reading.reader.join.record(closed(opened(), 1)._replace(ending=RESET))
     now_ns = boottime_ns()
-    end.send(question((ClientAsked(41, CLIENT, now_ns), ClientAsked(42, CLIENT, 0))))
+    end.send(encoded((ClientAsked(41, CLIENT, now_ns), ClientAsked(42, CLIENT, 0))))
     reading.turn(TURNS)
     batches = [end.recv(1 << 20) for _ in range(4)]
     assert [decoded(one).bad.number for one in batches] == [OF_ENDINGS, OF_ENDINGS, 20, 0], "records go before answers"
@@ -178,14 +178,14 @@ def test_questions_that_are_none_are_counted_and_take_no_more_than_a_bounded_tim
     end = reading.connected()
     in_force(reading)
     good = ClientAsked(1, CLIENT, boottime_ns())
-    wrong = (b"\xc1", question([good._replace(client=b"1.2")]), question([good._replace(at_ns=-1)]),
-             question([good] * (MOST_OF_QUESTION + 1)), question([good._replace(number=-1)]), b"x" * 5_000)  # fmt: skip
+    wrong = (b"\xc1", encoded([good._replace(client=b"1.2")]), encoded([good._replace(at_ns=-1)]),
+             encoded([good] * (MOST_OF_QUESTION + 1)), encoded([good._replace(number=-1)]), b"x" * 5_000)  # fmt: skip
     for data in wrong:
         end.send(data)
         with pytest.raises(BadInput, match="no question"):
             question_of(data)
     for _ in range(2 * MOST_ASKED):
-        end.send(question([good]))
+        end.send(encoded([good]))
     asked = []
     for _ in range(4):
         reading.turn(TURNS)
@@ -194,7 +194,7 @@ def test_questions_that_are_none_are_counted_and_take_no_more_than_a_bounded_tim
     assert counts["questions refused"] == len(wrong)
     assert asked == [MOST_ASKED - len(wrong), 2 * MOST_ASKED - len(wrong), 2 * MOST_ASKED, 2 * MOST_ASKED]
     longest = ClientAsked(2**63 - 1, bytes([255] * 16), 2**63 - 1)
-    assert len(question([longest] * MOST_OF_QUESTION)) <= QUESTION_BYTES
+    assert len(encoded([longest] * MOST_OF_QUESTION)) <= QUESTION_BYTES
     end.close()
 
 

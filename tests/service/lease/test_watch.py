@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +13,13 @@ from configtron.model.errors import BadInput, Refused
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Answers, Changes, Difference, Place, Rules
 from configtron.service import lease
-from configtron.service.lease.context import LeaseContext, context_of
+from configtron.service.lease.context import LeaseContext
 from configtron.service.lease.watcher import Watcher
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import KEPT, REPLACED, Transaction
-from tests.support.memory_stack import Stack, stack
+from tests.support.memory_stack import Stack, here, stack
 
-__all__ = ["stack"]
+__all__ = ["here", "stack"]
 
 SCOPE = "10.1.0.0/16"
 RULES = Rules({"web": Profile("web", (("initcwnd", 20),))}, {SCOPE: "web", "10.2.0.0/16": "web"})
@@ -42,12 +41,6 @@ class EventRecorder:
             raise Refused("the routing tables change faster than they can be read")
         rules = self.stack.rules
         return written, Rules(rules.profiles, {p: name for p, name in rules.prefixes.items() if p in written})
-
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[LeaseContext]:
-    with Tuning(tmp_path / "t.db") as book:
-        yield context_of(book)
 
 
 @pytest.fixture

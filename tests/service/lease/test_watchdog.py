@@ -8,29 +8,24 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from configtron.db.tuning import Tuning
 from configtron.model.errors import Missing, Refused
 from configtron.model.tuning import Place, Rules
 from configtron.service.lease import watchdog, watchdog_process
 from configtron.service.lease.apply_transaction import apply_rules
-from configtron.service.lease.context import LeaseContext, context_of, exclusive_lock, lock_holder, lock_path
+from configtron.service.lease.context import LeaseContext, exclusive_lock, lock_holder, lock_path
 from configtron.service.lease.processes import alive, end, ended, named, this_process, used
 from configtron.tune.drivers.memory import MemoryDriver
 from configtron.tune.journal import BEGUN, KEPT, LEASED, UNDONE, WRITING, Transaction
 from tests.support.children import child
+from tests.support.memory_stack import here
 from tests.support.waiting import PATIENCE_S, until
 
-
-@pytest.fixture
-def here(tmp_path: Path) -> Iterator[LeaseContext]:
-    with Tuning(tmp_path / "t.db") as book:
-        yield context_of(book)
+__all__ = ["here"]
 
 
 def begun(here: LeaseContext, status: str, lease_s: float) -> Transaction:

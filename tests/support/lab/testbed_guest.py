@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,10 @@ from configtron.lab.testbed.stack import ServerStack
 from configtron.lab.testbed.wires import WITNESS_ADDRESS, WITNESSED_ADDRESS
 from configtron.linux.netns import inside
 from configtron.linux.qdisc import Qdisc
-from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile, Value
 from configtron.tune.drivers import load
 from tests.support.guest_module import MODULE
+from tests.support.refusals import refused
 
 NAMES = ("hotcloud:5/150/0", "pantheon:6", "access:satellite", "pantheon:8")
 # The kernel's lossy link and the same as the player has it.
@@ -52,15 +51,6 @@ def trips(text: str) -> list[float]:
 def answered(testbed: Testbed) -> list[int]:
     """Which of a hundred pings came back."""
     return [int(found) for found in re.findall(r"icmp_seq=(\d+)", ping(testbed, "-c", "100", "-i", "0.05", "-W", "1"))]
-
-
-def refused(act: Callable[[], object]) -> str:
-    """The kind of the error and its words."""
-    try:
-        act()
-    except ConfigtronError as error:
-        return f"{type(error).__name__}: {error}"
-    return ""
 
 
 def conditions(testbed: Testbed) -> dict[str, Any]:

@@ -31,7 +31,6 @@ from pathlib import Path
 from typing import Any
 
 from configtron.linux.netns import inside
-from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Changes, Place
 from configtron.tune.drivers.congestion_controls import REGISTERED
@@ -41,6 +40,7 @@ from configtron.tune.drivers.kmod.device import Device
 from configtron.tune.drivers.kmod.kmod_driver import CONTROL, DEFAULT_CONTROL, KmodDriver
 from configtron.tune.drivers.kmod.module_units import KNOB_OF, packed, reaches
 from tests.support.kmod.schemes import references
+from tests.support.refusals import refused
 from tests.support.tune import kmod_net
 
 # A value unlike the default of everything that this kernel's module sets, all in one profile.
@@ -425,15 +425,6 @@ def schemes(replacing: str) -> dict[str, Any]:
     return found | {"held by no process": [held, rmmod.returncode]}
 
 
-def refused(*settings: tuple[str, str]) -> str:
-    """What the driver says of a profile."""
-    try:
-        KmodDriver(Place("s")).apply(Changes({"p": Profile("p", settings)}))
-    except ConfigtronError as error:
-        return f"{type(error).__name__}: {error}"
-    return ""
-
-
 def default_of(netns: str) -> str:
     with inside(netns):
         return DEFAULT_CONTROL.read_text().strip()
@@ -448,12 +439,14 @@ def needs_ecn(opened: Device) -> dict[str, Any]:
         "settings": opened.settings(made),
     }
     opened.delete_profile(made)
-    found["driver"] = refused(("tcp_congestion_control", "dctcp"))
+    dctcp = Profile("p", (("tcp_congestion_control", "dctcp"),))
+    found["driver"] = refused(lambda: KmodDriver(Place("s")).apply(Changes({"p": dctcp})))
     # a namespace other than the first may choose among these only
     Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").write_text(REGISTERED.read_text())
     kmod_net.default("dctcp")
     before = opened.status()["prefixes"], opened.profiles()
-    found |= {"default": refused(), "default stays": default_of("s")}
+    default = refused(lambda: KmodDriver(Place("s")).apply(Changes({"p": Profile("p", ())})))
+    found |= {"default": default, "default stays": default_of("s")}
     found["nothing written"] = before == (opened.status()["prefixes"], opened.profiles())
     kmod_net.default("cubic")
     return found

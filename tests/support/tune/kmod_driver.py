@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ from configtron.lab.internet.links import ip, sysctl
 from configtron.linux.netns import inside
 from configtron.model.close_records import CloseRecord, OpenRecord
 from configtron.model.draw import Key, Mix, Plan, draw, unit_of
-from configtron.model.errors import ConfigtronError
 from configtron.model.nouns import Profile, Value
 from configtron.model.protocols import Mover
 from configtron.model.tuning import Changes, Place, Rules
@@ -37,6 +35,7 @@ from configtron.tune.drivers.kmod import abi
 from configtron.tune.drivers.kmod.kmod_driver import DEFAULT_CONTROL, OFF, SWITCH, KmodDriver
 from configtron.tune.drivers.witness import newest_sockets, witness
 from configtron.tune.rules import difference
+from tests.support.refusals import refused
 from tests.support.tune.killed_retuning import of
 from tests.support.tune.kmod_net import (
     PORT4,
@@ -58,14 +57,6 @@ from tests.support.tune.kmod_net import (
 
 def named(name: str, **settings: Value) -> Profile:
     return Profile(name, tuple(settings.items()))
-
-
-def refused(call: Callable[[], object]) -> str:
-    try:
-        call()
-    except ConfigtronError as error:
-        return f"{type(error).__name__}: {error}"
-    return ""
 
 
 MANY = 100_000

@@ -29,6 +29,13 @@ def hosts() -> Iterator[Hosts]:
         yield raised
 
 
+@pytest.fixture(scope="module", name="hosts")
+def hosts_of_module() -> Iterator[Hosts]:
+    """The same hosts for all tests of a module."""
+    with two_hosts() as raised:
+        yield raised
+
+
 @pytest.fixture
 def driver(hosts: Hosts) -> RouteDriver:
     return RouteDriver(Place(netns=hosts.server))

@@ -53,7 +53,7 @@ def withdraw(control: str) -> None:
     for descriptor in _all("map"):
         with closing(Map(descriptor)) as operations:
             kind, name = _MAP_INFO.unpack_from(info(descriptor))
-            if kind == _STRUCT_OPS and _text(name) == control:
+            if kind == _STRUCT_OPS and layout.text_of(name) == control:
                 key = bytes(operations.key_bytes)
                 if _STATE.unpack_from(operations.get(key) or bytes(_STATE.size))[0] == _IN_USE:
                     with suppress(OSError):  # another was faster
@@ -94,10 +94,6 @@ def _name_of(program: int) -> str:
     if descriptor < 0:  # gone meanwhile
         return ""
     try:
-        return _text(_PROGRAM_INFO.unpack_from(info(descriptor))[0])
+        return layout.text_of(_PROGRAM_INFO.unpack_from(info(descriptor))[0])
     finally:
         os.close(descriptor)
-
-
-def _text(name: bytes) -> str:
-    return name.partition(b"\0")[0].decode()

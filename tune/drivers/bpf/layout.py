@@ -114,7 +114,7 @@ def profile_of(data: bytes) -> Profile:
     """Return the profile that stands in the map."""
     name, kernels, synack_us, _, rwnd, written, _, count = _HEAD.unpack_from(data)
     settings: dict[str, Value] = {knob: value for (knob, value), bit in _BITS.items() if written & bit}
-    if asked := _text(kernels):
+    if asked := text_of(kernels):
         settings["tcp_congestion_control"] = WRAPPED.get(asked, asked)
     if synack_us:
         settings["synack_rto"] = synack_us / US_PER_S
@@ -127,7 +127,7 @@ def profile_of(data: bytes) -> Profile:
             value = 1 - value
         if row.knob != "max_pacing_rate" or value != PACED_UNBOUNDED:
             settings[row.knob] = value if row.scale == 1 else value / row.scale
-    return Profile(_text(name), tuple(settings.items()))
+    return Profile(text_of(name), tuple(settings.items()))
 
 
 def asks_of(data: bytes) -> int:
@@ -254,5 +254,6 @@ def _number(value: Value) -> float:
     return value
 
 
-def _text(data: bytes) -> str:
+def text_of(data: bytes) -> str:
+    """Return the text of a field that zeros fill up."""
     return data.partition(b"\0")[0].decode()
