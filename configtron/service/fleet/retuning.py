@@ -98,9 +98,8 @@ class ClassRetuning:
         """Forget prefixes that the map in force does not list any more."""
         self._waiting = {prefix: former for prefix, former in self._waiting.items() if self._applier.class_of(prefix)}
 
-    def _targets(
-        self, found: Sequence[OpenClient], ready: Mapping[str, str], drawing: DrawnMap
-    ) -> dict[int, SocketTarget]:
+    def _targets(self, found: Sequence[OpenClient], ready: Mapping[str, str], drawing: DrawnMap
+                 ) -> dict[int, SocketTarget]:  # fmt: skip
         """Return what connections of the prefixes are to have, by cookie."""
         from configtron.service.lease.retuning import SocketTarget
 
