@@ -78,7 +78,7 @@ class ManagerCore:
     """One start of a manager. Times: seconds of a clock that is never set back; now_ns: wall clock.
 
     maker    what makes maps, within this process, by which `stages`; or a learner, which has its own
-    stopped  why it is to end; "": it goes on
+    stopped  why it is to end; "": it goes on; obeyed_term: of the manager that agents obey instead, 0: not known
     """
 
     def __init__(self, store: FleetStore, maker: MapMaker | MapLearner, key: SigningKey, name: str, now_ns: int,
@@ -86,7 +86,7 @@ class ManagerCore:
         self.store, self._key, self.stages = store, key, stages
         self.term = store.begin_term(name)
         self.session = ManagerSession(name, self.term, store.allowed(), key)
-        self.stopped = ""
+        self.stopped, self.obeyed_term = "", 0
         self._map: FleetMap | None = None
         self._version = 0
         # The current version, and since when it was seen to be.
@@ -181,8 +181,8 @@ class ManagerCore:
                         self._limits[agent] = limits_of_hello(hello)
                     # `learn manager agents` shows it with the next tick.
                     self._due.state = float("-inf")
-                case StopManager(reason):
-                    self.stopped = self.stopped or reason
+                case StopManager(reason, term):
+                    self.stopped, self.obeyed_term = self.stopped or reason, term
                 case ManagerRemark(text, urgent):
                     log.log(logging.WARNING if urgent else logging.INFO, "%s", text)
         return out
@@ -408,7 +408,8 @@ def _state_text(state: AgentState, before: str) -> str:
     hello = state.hello
     form: dict[str, Json] = json.loads(before) if before else {}
     form |= {
-        "heard_s": state.heard_ns // 1_000_000_000, "held": f"{state.held[0]}.{state.held[1]}", "reason": state.reason,
+        "heard_s": state.heard_ns // 1_000_000_000, "held": f"{state.held[0]}.{state.held[1]}",
+        "reason": state.reason or state.refusal,
         "rejected": f"{state.rejected[0]}.{state.rejected[1]}" if state.rejected else "",
         "refused": refused_count(state.refused, state.omitted), "waiting": state.waiting, "dropped": state.dropped,
         "skew_s": round(state.skew_s), "frozen": state.frozen,
