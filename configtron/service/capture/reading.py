@@ -46,8 +46,8 @@ FOUND = frozenset((*OPENED, LEFT, CUT, BROKEN, "frames", "tcp", "connections", "
 _SEALED = "is encrypted; capture where it is not: on the tunnel's own interface, or behind its end"
 # Link types that are not read.
 _LINKS = {
-    143: "DOCSIS", 187: "Bluetooth", 189: "USB", 195: "802.15.4", 197: "ERF", 201: "Bluetooth", 220: "USB", 227: "CAN",
-    230: "802.15.4", 249: "USB", 253: "netlink", 254: "Bluetooth",
+    143: "DOCSIS", 149: "PKTAP", 187: "Bluetooth", 189: "USB", 195: "802.15.4", 197: "ERF", 201: "Bluetooth",
+    220: "USB", 227: "CAN", 230: "802.15.4", 249: "USB", 253: "netlink", 254: "Bluetooth", 258: "PKTAP",
 }  # fmt: skip
 # What a counter's frames are, and what to do.
 REMEDIES = {
@@ -154,7 +154,7 @@ class CaptureReading:
             cost = f"{frames} not read ({', '.join(kinds)}), so no connection counts as whole"
             found.append(f"{cost}; {self._dissect.missing}" if self._dissect.missing else cost)
         rest = {name: many for name, many in self.counts.items() if name not in FOUND and many}
-        if rest and not unread and not self.counts["tcp"]:
+        if rest and self.counts["frames"] and not unread and not self.counts["tcp"]:
             kinds.append(max(rest, key=lambda name: rest[name]))
             found.append(f"no TCP: most frames are {kinds[-1]} ({rest[kinds[-1]]} of {self.counts['frames']})")
         if self.counts[CUT] and not self.counts["frames"]:

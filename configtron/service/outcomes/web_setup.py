@@ -158,9 +158,7 @@ def marked_sites(options: SetupOptions) -> dict[Path, str]:
 
 def site_files(server: str) -> dict[Path, str]:
     """Return the files that get marked lines; nginx lists those that it reads. Errors: `BadInput`, `Missing`."""
-    listed = [HAPROXY] if server == "haproxy" else []
-    if server == "nginx":
-        listed = nginx_files()
+    listed = nginx_files() if server == "nginx" else [HAPROXY] * (server == "haproxy")
     own = (NGINX_HTTP, NGINX_LOCATION)
     return {path: text for path in listed if path not in own and (text := read(path)) is not None}
 
@@ -225,11 +223,13 @@ def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Run a program. Errors: `BadInput` with its error line; `Missing` without the program."""
     if shutil.which(command[0]) is None:
         raise Missing(f"{command[0]} is not here; install it, or run this where the web server is, as root")
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    done = subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", check=False)
     if done.returncode != 0:
-        shown = (done.stderr or done.stdout).strip().splitlines()
-        # The first error line has the reason; the last one only states that the test failed.
-        why = next((line for line in shown if re.search("emerg|ALERT|[Ee]rror", line)), (shown or [""])[-1])
+        shown = (done.stderr or done.stdout).strip()
+        # The first error line has the reason (Apache's the place, and the next line the reason); the last one only
+        # states that the test failed.
+        why = [*re.findall(r".*(?:emerg|ALERT|[Ee]rror)(?:.*:\n.*|.*)", shown), shown.rpartition("\n")[2]][0]
+        why = " ".join(why.split())
         raise BadInput(f"{' '.join(command)} refuses the configuration, and nothing was changed: {why}")
     return done
 
