@@ -18,10 +18,10 @@ from configtron.model.protocols import Asker, PlanReader, RefusalCounter
 from configtron.model.tuning import Answers, Rules, prefix_counts
 from configtron.model.tuning_json import place_of
 from configtron.service.lease.context import LeaseContext, context_of
-from configtron.service.lease.kernel_rules import in_force, unjournaled
+from configtron.service.lease.kernel_rules import in_force, unjournaled, usable
 from configtron.service.lease.options import LeaseOptions
-from configtron.service.lease.planner import usable
 from configtron.service.lease.processes import alive
+from configtron.service.lease.recovery import finish_rollback
 from configtron.tune.drivers import FOR_TRIALS
 from configtron.tune.drivers.witness import witness
 from configtron.tune.journal import IN_FORCE, LEASED, OPEN, UNDOING, Transaction
@@ -74,6 +74,7 @@ def status(options: LeaseOptions) -> StatusReport:
         frozen = tuple((one, (one.driver, place_of(one.place), one.space) in ours) for one in journal.frozen())
         return StatusReport(transactions, found, frozen, last_ended(journal))
 
+    finish_rollback(options.database)
     return read_only(options.database, read)
 
 
@@ -189,6 +190,7 @@ def verify(options: LeaseOptions) -> VerifyReport:
         answers = tuple((each, found) for each in here for found in _answers(context, each))
         return VerifyReport(len(here), sum(len(each.rules.prefixes) for each in here), differences, answers)
 
+    finish_rollback(options.database)
     return read_only(options.database, read)
 
 
@@ -225,6 +227,7 @@ class LoggedTransaction(NamedTuple):
 
 def history(database: Path) -> list[LoggedTransaction]:
     """Return all transactions, newest first. Write nothing."""
+    finish_rollback(database)
     return read_only(database, history_of)
 
 
