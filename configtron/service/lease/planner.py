@@ -17,7 +17,7 @@ from configtron.model.protocols import Driver, Original, PlanReader
 from configtron.model.tuning import Rules
 from configtron.model.tuning_json import place_text
 from configtron.service.lease.context import LeaseContext, context_of
-from configtron.service.lease.kernel_rules import in_force
+from configtron.service.lease.kernel_rules import in_force, usable
 from configtron.service.lease.options import AUTO, LeaseOptions
 from configtron.service.lease.ownership import other_owner
 from configtron.service.lease.recovery import finish_rollback
@@ -196,13 +196,6 @@ def _first_able(drivers: Mapping[str, Driver], want: Rules) -> Driver:
         why.append(f"{name}: {lack}")
     reasons = "; ".join(why) or "none is here"
     raise Missing(f"no driver reaches all that is wanted ({reasons}); see: configtron tune doctor")
-
-
-def usable(driver: Driver, subject: str = "") -> Driver:
-    """Return a driver that can act here. Errors: `Missing`, which begins with the subject."""
-    if lack := driver.missing():
-        raise Missing(f"{subject}driver {driver.name}: {lack}")
-    return driver
 
 
 def _short_of(driver: Driver, knobs: set[str], *, prefixes: bool) -> str:

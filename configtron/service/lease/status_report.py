@@ -18,9 +18,8 @@ from configtron.model.protocols import Asker, PlanReader, RefusalCounter
 from configtron.model.tuning import Answers, Rules, prefix_counts
 from configtron.model.tuning_json import place_of
 from configtron.service.lease.context import LeaseContext, context_of
-from configtron.service.lease.kernel_rules import in_force, unjournaled
+from configtron.service.lease.kernel_rules import in_force, unjournaled, usable
 from configtron.service.lease.options import LeaseOptions
-from configtron.service.lease.planner import usable
 from configtron.service.lease.processes import alive
 from configtron.service.lease.recovery import finish_rollback
 from configtron.tune.drivers import FOR_TRIALS

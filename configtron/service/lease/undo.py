@@ -47,9 +47,9 @@ def undo(
 ) -> Transaction:
     """Restore the state before a transaction: the kept one below it, or (`wholly`, or if none) the untouched stack.
 
-    With `watched` a watchdog process goes on with it if this process is killed; it would end at once if the journal had no
-    undo yet. Restore open connections too; `connections` gets the result under the transaction's number. The undo goes on where
-    the journal cannot be written. Errors: the driver's; `JournalBehind`.
+    With `watched` a watchdog process goes on with it if this process is killed; one that still reads `kept` would end
+    at once. Restore open connections too; `connections` gets the result under the transaction's number. The undo goes
+    on where the journal cannot be written. Errors: the driver's; `JournalBehind`.
     """
     base = context.journal.act(transaction.over) if transaction.over and not wholly else None
     dropped = context.journal.act(transaction.over) if transaction.over and wholly else None
