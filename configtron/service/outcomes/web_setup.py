@@ -75,12 +75,12 @@ def set_up(options: SetupOptions) -> list[str]:
     done = replace_files({**own, **sites}, options.server)
     silent = [f"no line will come from {path}: remove `access_log off;` there" for path in silent_files(sites, options)]
     reload = f"systemctl reload {SERVICES[options.server]}"
-    start = f"systemctl daemon-reload && systemctl enable --now {SERVE} && " if UNIT in own else ""
+    reader = f"daemon-reload && systemctl enable --now {SERVE}" if UNIT in own else "restart configtron-agent"
     return [
         *done,
         *silent,
         *filter(None, [place_warning(program()[0])]),
-        f"next: systemd-tmpfiles --create {TMPFILES.name} && {start}{reload}",
+        f"next: systemd-tmpfiles --create {TMPFILES.name} && systemctl {reader} && {reload}",
     ]
 
 
