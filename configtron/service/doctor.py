@@ -32,7 +32,7 @@ EARLIEST_NS = 1_767_225_600_000_000_000
 STEP_NS = 100_000_000
 # State of `readiness` -> that of the check; any other proves nothing.
 READY = {DIRECT: GREEN, "long enough": GREEN, PROXIED: RED, "short": RED}
-SYNCHRONISE = "timedatectl set-ntp true (not supported: apt install systemd-timesyncd; without systemd: chrony)"
+SYNCHRONISE = "timedatectl set-ntp true (not supported: apt install systemd-timesyncd or chrony; container: its host)"
 
 
 @dataclass(frozen=True, slots=True)

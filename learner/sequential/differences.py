@@ -57,8 +57,8 @@ LEAST_DEGREES_OF_FREEDOM = 3.0
 
 # Why there is no figure.
 REASONS = {
-    "few-units": f"fewer than {LEAST_UNITS} clients and epochs in one group",
-    "few-beyond": f"fewer than {LEAST_BEYOND} clients and epochs beyond the quantile in one group",
+    "few-units": f"one group has fewer than {LEAST_UNITS} clients (each counted once an epoch)",
+    "few-beyond": f"one group has fewer than {LEAST_BEYOND} clients beyond the quantile",
     "in-failures": "so many loads failed that the quantile is one of them",
     "no-spread": "loads near the quantile are all equal: the clock is too coarse",
     "uneven-units": "a few clients make up most of the variance",

@@ -187,7 +187,7 @@ def _effects(inputs: ReportInputs) -> Element:
     above = {one.found.reason for one in inputs.effects[0].goals}
     more = {one.found.reason for place in inputs.effects for one in place.goals} - above
     for reason in sorted(more - {""}):
-        add(section, el("p", f"Unknown of some: {REASONS[reason]}.", class_="soft"))
+        add(section, el("p", f"Some are unknown: {REASONS[reason]}.", class_="soft"))
     add(section, scrolled(table, "Effects as numbers", "card wide"))
     if inputs.switchback is not None:
         add(section, _switchback(inputs))
@@ -269,13 +269,12 @@ def _rollout(inputs: ReportInputs) -> Element | None:
 
 def _sees(inputs: ReportInputs) -> Element | None:
     """What a canary can see, before it starts."""
-    if not inputs.sees:
+    if not inputs.sees or not (inputs.staged or inputs.rollout):
         return None
     words = (
-        f"With {inputs.plan.clients} clients in either group (each counted once an epoch), spread as those above are. "
-        "The gate lets a version on whose harm is shown to be below the margin; an equal one passes it with a "
-        "probability of 80 % where the margin is at least what the gate can see. The alarm finds harm of the size "
-        "beside it as often."
+        f"A stage compares {inputs.plan.clients} clients in either group (each counted once an epoch). Its gate passes "
+        "a version whose harm is shown to be below the margin. A version equal to Default passes with a probability "
+        "of 80 % if the margin is at least what the gate can see. Harm that the alarm can see is found as often."
     )
     section = el("section", el("h2", "What a canary can see", id="sees"), el("p", words, class_="soft"))
     margins, rows = dict(inputs.plan.margins), []

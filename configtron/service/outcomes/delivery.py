@@ -40,7 +40,7 @@ APACHE = ("apache2", "httpd")
 ANSWER_S, PAGE_S = 5.0, 5.0
 # s between two looks for the log line, and how many: a web server logs milliseconds after its answer.
 LOG_S, TRIES = 0.05, 20
-START_READER = "configtron learn serve --setup nginx, or for an agent docs/fleet.md"
+START_READER = "configtron learn serve --setup nginx (or apache, haproxy), or for an agent docs/fleet.md"
 # After a restart of its reader, nginx loses the first line of each of its processes: request five pages.
 TRIES_OF_A_PAGE = 4
 NAME_SOCKET = "name its socket: configtron doctor --log-socket PATH"

@@ -80,12 +80,12 @@ def set_up(options: SetupOptions) -> list[str]:
               if options.server == "nginx" and is_silent(text, options.ports, by_path)]  # fmt: skip
     reload = f"systemctl reload {SERVICES[options.server]}"
     lost = "" if UNIT in own or not options.more else f"not used: {' '.join(options.more)}: this host's agent has them"
-    start = f"systemctl daemon-reload && systemctl enable --now {SERVE} && " if UNIT in own else ""
+    reader = f"daemon-reload && systemctl enable --now {SERVE}" if UNIT in own else "restart configtron-agent"
     return [
         *done,
         *silent,
         *filter(None, [place_warning(program()[0]), lost]),
-        f"next: systemd-tmpfiles --create {TMPFILES.name} && {start}{reload}",
+        f"next: systemd-tmpfiles --create {TMPFILES.name} && systemctl {reader} && {reload}",
     ]
 
 

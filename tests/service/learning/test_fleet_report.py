@@ -95,7 +95,7 @@ def test_a_gain_is_claimed_and_nothing_where_the_ratio_is_broken_or_unknown(inpu
 @pytest.mark.slow
 def test_what_data_do_not_allow_is_a_reason(tmp_path: Path) -> None:
     few = report(ReportOptions(filled(tmp_path / "few.db", fleet_rows(3, 40))), NOW)
-    assert verdict(few).count("fewer than 30 clients") == render(few).count("fewer than 30 clients") == 1
+    assert verdict(few).count("fewer than 30 clients (") == render(few).count("fewer than 30 clients (") == 1
     assert "at least some" in verdict(few) and "the rate is not known" in verdict(few), "NOW is days later"
     soon = report(ReportOptions(tmp_path / "few.db"), datetime(2026, 11, 20, 15, 0, tzinfo=UTC))
     assert soon.loads_an_hour == pytest.approx(40 / 3, rel=0.1) and "days at the present rate" in verdict(soon)
@@ -122,6 +122,7 @@ def test_all_sections_are_there_and_words_stay_words(inputs: ReportInputs) -> No
     page = render(replace(inputs, switchback=SwitchbackEffect(-0.1, -0.2, -0.01, 9, 4000), notes=("Cut.",)))
     for section in "effect rollout prefixes shares drift quality decisions agents reading sees".split():
         assert f'id="{section}"' in page
+    assert 'id="sees"' not in render(replace(inputs, rollout=None)), "no stages, no canary"
     assert HOSTILE not in page and "&lt;script&gt;" in page
     assert "http" not in page.replace("http-equiv", "").replace("https", "http").split("<body>")[1]
     assert "-9.5 % [-18.1 %, -1.0 %]" in page and "+00:00" not in page and re.search(r'class="num"[^>]*>Prefixes', page)
