@@ -16,7 +16,7 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports
-from configtron.fingerprint.passive.limits import limits_of
+from configtron.fingerprint.passive.limits import limit_of, limits_of
 from configtron.fingerprint.passive.readings import Hellos
 from configtron.fingerprint.passive.summary import SIDES
 from configtron.model.nouns import Observation
@@ -126,7 +126,7 @@ def table_rows(reports: ConnectionReports, several: bool) -> Iterator[list[str]]
             [tls for _, tls, _ in spoken], [http for _, _, http in spoken],
             [
                 slow_because(dict(zip(SAID, row, strict=True)), shares)
-                for row, shares in zip(numbers, limits_of(reports.columns), strict=True)
+                for row, shares in zip(numbers, limits_of(reports.columns, limit_of), strict=True)
             ],
             strict=True,
         ),
