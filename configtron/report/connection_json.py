@@ -66,7 +66,7 @@ def form(connection: ConnectionReport, files: list[str]) -> dict[str, Json]:
             "handshake": _without_none({**handshake, **agreed}),
             **{side: _side(connection, side) for side in SIDES},
             "tls": _tls(connection.hellos),
-            "windows": _windows(connection.windows),
+            "windows": _windows(connection.windows, connection.file, files),
             "observations": _readings(connection.observations),
         }
     )
@@ -131,10 +131,11 @@ def _readings(observations: Sequence[Observation]) -> Json:
     return found
 
 
-def _windows(windows: Sequence[LaterFlight]) -> Json:
+def _windows(windows: Sequence[LaterFlight], file: int, files: Sequence[str]) -> Json:
     found: list[Json] = []
     for one in windows:
         more: dict[str, Json] = {name: getattr(one, name) for name in ("segments", "grade", "proof", "why")}
+        more |= {"file": files[number]} if (number := one.frames[0] >> FILE_SHIFT) != file else {}
         found.append({"at": round(one.at_ns / 1e9, 9), "frame": one.frames[0] & FRAME_MASK, **more})
     return found or None
 
@@ -163,11 +164,8 @@ def _conversion(mark: re.Match[str]) -> str:
 def _filled(reports: ConnectionReports, rows: slice, texts: Iterable[str]) -> Iterator[str]:
     """Yield texts of observations with the frames of each connection."""
     for text, (frames, flight, size) in zip(texts, reports.marks(rows), strict=True):
-        if "%(" not in text:
-            yield text
-            continue
         marks = {str(-1 - place): frame for place, frame in enumerate(frames)}
-        yield text % {**marks, str(FLIGHT): ",".join(map(str, flight)), "bytes": size}
+        yield text % {**marks, str(FLIGHT): ",".join(map(str, flight)), "bytes": size} if "%(" in text else text
 
 
 def _members(
@@ -175,7 +173,8 @@ def _members(
 ) -> Iterator[Cells]:
     """Yield the parts of these connections' objects: their members, sorted by name. texts: observations and TLS."""
     numbers = {name: column[rows] for name, column in reports.columns.items()}
-    frame, size = numbers["frame"], len(texts)
+    frame = numbers["frame"]
+    own = (frame >> FILE_SHIFT).tolist()
     in_file = [_member("file", name) for name in files]
     yield [f'{{"captured_at":"{place}",' if place else "{" for place in reports.places[rows].tolist()]
     yield from _side_parts(reports, rows, numbers, 0)
@@ -183,34 +182,31 @@ def _members(
     yield _by_value("copies", numbers_of("copies", numbers["copies"]), lambda count: count or None)
     yield _numbers("duration", none_if_nan(reports.durations[rows]))
     yield _by_value("ended", reports.endings[rows].tolist(), str)
-    yield one_if_same([in_file[number] for number in (frame >> FILE_SHIFT).tolist()])
+    yield one_if_same([in_file[number] for number in own])
     yield _by_value("frag_needed", numbers["frag_needed"].tolist(), lambda count: count or None)
     yield _column("frag_needed_mtu", "frag_needed_mtu", numbers)
     yield [f',"frame":{number}' for number in (frame & FRAME_MASK).tolist()]
-    yield [f',"handshake":{{{text[1:]}}}' for text in joined("", _handshake_members(numbers), size)]
+    flags = {name: _by_value(name, numbers_of(name, numbers[name]), bool) for name in HANDSHAKE_FLAGS}
+    agreed = flags | {name: _column(name, name, numbers) for name in HANDSHAKE_NUMBERS}
+    yield [f',"handshake":{{{text[1:]}}}' for text in joined("", (agreed[name] for name in sorted(agreed)), len(texts))]
     yield _member("incomplete", reports.incomplete or None)
     if len(files) > 1:
-        shares = zip(limits_of(numbers, limit_of), (frame >> FILE_SHIFT).tolist(), strict=True)
-        yield [_member("limits", _limits(some, file, files)) for some, file in shares]
+        shares = limits_of(numbers, limit_of)
+        yield [_member("limits", _limits(*some, files)) for some in zip(shares, own, strict=True)]
     else:
         yield [f',"limits":[{",".join(some)}]' if some else "" for some in limits_of(numbers, _limit_text)]
-    yield _by_value("merged", reports.merged[rows].tolist(), _true_or_none)
+    yield _by_value("merged", reports.merged[rows].tolist(), lambda flag: flag or None)
     yield list(_filled(reports, rows, (observations for observations, _ in texts)))
-    yield _by_value("options_cut", numbers_of("options_cut", numbers["options_cut"]), _true_or_none)
+    yield _by_value("options_cut", numbers_of("options_cut", numbers["options_cut"]), lambda flag: bool(flag) or None)
     yield _by_value("out_of_order", numbers["out_of_order"].tolist(), lambda count: count or None)
     yield _column("packets", "packets", numbers)
     yield f"{_member('schema', SCHEMA)},"
     yield from _side_parts(reports, rows, numbers, 1)
     yield _numbers("started_at", [at or None for at in (numbers["started"] / 1e9).tolist()])
     yield [tls for _, tls in texts]
-    yield one_if_same([_member("windows", _windows(windows)) for windows in reports.windows(rows)])
+    later = zip(reports.windows(rows), own, strict=True)
+    yield one_if_same([_member("windows", _windows(*one, files)) for one in later])
     yield "}"
-
-
-def _handshake_members(numbers: dict[str, Column]) -> Iterator[Cells]:
-    for name in sorted((*HANDSHAKE_NUMBERS, *HANDSHAKE_FLAGS)):
-        agreed = name in HANDSHAKE_FLAGS
-        yield _by_value(name, numbers_of(name, numbers[name]), bool) if agreed else _column(name, name, numbers)
 
 
 def _side_parts(reports: ConnectionReports, rows: slice, numbers: dict[str, Column], at: int) -> Iterator[Cells]:
@@ -268,7 +264,3 @@ def _column(name: str, key: str, columns: dict[str, Column]) -> Cells:
 def _numbers(name: str, values: Sequence[float | None]) -> list[str]:
     """Return the member of each number; "" for None. A time of whole nanoseconds has no digit to round."""
     return ["" if one is None else f',"{name}":{one!r}' for one in values]
-
-
-def _true_or_none(flag: float) -> Json:
-    return bool(flag) or None
