@@ -76,6 +76,8 @@ FACTS = (
     ServerFact("server", "http_tls", "server", ("status",)),
     ServerFact("server", "h2_settings", "server", ("status",)),
 )
+# Readings of a response's head, which may name the place that answered.
+HEADED = tuple(fact.knob for fact in FACTS if fact.detail == "server")
 # Each is compared with itself: the ports of an address may have servers of their own.
 WINDOWS = ("icw", "icw_tls")
 
@@ -92,7 +94,7 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     if not unlike and counts[ANYTHING] < CONNECTIONS_LEAST:
         return None
     details: dict[str, Value] = {"connections": shown}
-    if places := {str(t.detail("place")) for several in trials.values() for t in several if t.detail("place")}:
+    if places := {str(t.detail("place")) for knob in HEADED for t in trials.get(knob, ()) if t.detail("place")}:
         details["places"] = tuple(sorted(places))
     if unlike:
         names = {key[0] for key in unlike}
@@ -174,12 +176,16 @@ def _count_shown(trials: Sequence[Observation]) -> int:
 def _group_by_fact(trials: Mapping[str, Sequence[Observation]]) -> Faces:
     faces: Faces = {}
     for fact in FACTS:
+        last = None
         for trial in trials.get(fact.knob, ()):
-            value = trial.detail(fact.detail) if fact.detail else trial.detail("effective", trial.value)
-            if trial.value is None or value is None:
-                continue
-            key = (fact.name, *((fact.knob,) if fact.within else ()), *(str(trial.detail(d)) for d in fact.within))
-            faces.setdefault(key, {}).setdefault(value, []).append(trial)
+            # Readings of a capture are often one object (`ConnectionReports.without_frames`).
+            if trial is not last:
+                last, alike = trial, list[Observation]()
+                value = trial.detail(fact.detail) if fact.detail else trial.detail("effective", trial.value)
+                if trial.value is not None and value is not None:
+                    among = (fact.knob, *(str(trial.detail(name)) for name in fact.within)) if fact.within else ()
+                    alike = faces.setdefault((fact.name, *among), {}).setdefault(value, [])
+            alike.append(trial)
     return faces
 
 
@@ -188,7 +194,10 @@ def _windows(trials: Mapping[str, Sequence[Observation]]) -> dict[str, dict[Valu
 
     A low one counts only if it is exact and, in small segments, seen twice: a bound may be low for any reason.
     """
-    small = Counter(number(t) for knob in WINDOWS for t in trials.get(knob, ()) if t.grade == "C" and _is_small(t))
+    exact = [t for knob in WINDOWS for t in trials.get(knob, ()) if t.grade == "C"]
+    if not exact:
+        return {}
+    small = Counter(number(t) for t in exact if _is_small(t))
     return {
         knob: _split_windows(
             [t for t in trials.get(knob, ()) if t.grade == "C" and (not _is_small(t) or small[number(t)] >= AGREE_B)],
@@ -204,8 +213,10 @@ def _is_small(trial: Observation) -> bool:
 
 def _split_windows(exact: Sequence[Observation], valued: Sequence[Observation]) -> dict[Value, list[Observation]]:
     """Return the high and low windows of one knob; {} if one server explains them."""
+    if not exact:
+        return {}
     amiss = 0 if _repeats_two_windows(exact) else AMISS
-    if not exact or _fits_segments(exact, valued, amiss) or _fits_bytes(exact, valued, amiss):
+    if _fits_segments(exact, valued, amiss) or _fits_bytes(exact, valued, amiss):
         return {}
     top = max(map(number, valued))
     high = [t for t in valued if number(t) >= top - amiss]

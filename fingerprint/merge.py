@@ -24,9 +24,9 @@ CAPTURED = "first flight"
 UNSURE = ("no-round-trip", "synack-repeated")
 
 
-def merge(trials: Sequence[Observation]) -> Observation:
-    """Return one verdict out of at least one reading of the same knob."""
-    kept = witnessed(trials)
+def merge(trials: Sequence[Observation], kept: Sequence[Observation] = ()) -> Observation:
+    """Return one verdict out of at least one reading of the same knob; kept: those that are `witnessed`, if known."""
+    kept = kept or witnessed(trials)
     exact = [t for t in kept if t.grade == "C"]
     bounds = [t for t in kept if t.grade == "L"]
     if len(kept) < len(trials):
@@ -58,7 +58,8 @@ def witnessed(trials: Sequence[Observation]) -> Sequence[Observation]:
 
 def judge_knob(trials: Sequence[Observation]) -> tuple[Observation, Sequence[Observation]]:
     """Return one knob's verdict, which contradicts not all of its readings, and the readings that are `witnessed`."""
-    return upheld(merge(trials), trials), witnessed(trials)
+    kept = witnessed(trials)
+    return upheld(merge(trials, kept), trials), kept
 
 
 def merge_all(
@@ -71,8 +72,7 @@ def merge_all(
     known = by_knob(trials)
     found = {knob: judge(readings) for knob, readings in known.items()}
     verdicts, sure = ({k: one for k, (one, _) in found.items()}, {k: kept for k, (_, kept) in found.items()})
-    for across in filter(None, (rule.across for rule in rules)):
-        verdict = across(sure)
-        if verdict is not None:
+    for rule in rules:
+        if rule.across is not None and (verdict := rule.across(sure)) is not None:
             verdicts[verdict.knob] = upheld(verdict, known.get(verdict.knob, ()))
     return {knob: verdicts[knob] for knob in sorted(verdicts)}

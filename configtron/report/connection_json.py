@@ -16,6 +16,7 @@ from typing import Any
 
 from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK, Column
 from configtron.fingerprint.passive.connection_report import (
+    IN_SECONDS,
     ConnectionReport,
     ConnectionReports,
     address,
@@ -23,7 +24,7 @@ from configtron.fingerprint.passive.connection_report import (
     numbers_of,
 )
 from configtron.fingerprint.passive.later_flights import LaterFlight
-from configtron.fingerprint.passive.limits import Limit, limits_of
+from configtron.fingerprint.passive.limits import LIMITS, Limit, limit_of, limits_of
 from configtron.fingerprint.passive.readings import BYTES, CLOCKS, FLIGHT, Hellos
 from configtron.fingerprint.passive.summary import SIDE, SIDES
 from configtron.model.nouns import Observation
@@ -65,7 +66,7 @@ def form(connection: ConnectionReport, files: list[str]) -> dict[str, Json]:
             "handshake": _without_none({**handshake, **agreed}),
             **{side: _side(connection, side) for side in SIDES},
             "tls": _tls(connection.hellos),
-            "windows": _windows(connection.windows),
+            "windows": _windows(connection.windows, connection.file, files),
             "observations": _readings(connection.observations),
         }
     )
@@ -74,7 +75,7 @@ def form(connection: ConnectionReport, files: list[str]) -> dict[str, Json]:
 def json_rows(reports: ConnectionReports, files: list[str]) -> Iterator[str]:
     """Yield the line of each connection. files: the captures' names, by the number that a report has."""
     for rows, texts in texts_by_kind(reports, reports.template, _names_and_verdicts):
-        yield from _objects(_members(reports, rows, files, texts), len(texts))
+        yield from joined("", _members(reports, rows, files, texts), len(texts))
 
 
 def json_number(value: float | None) -> Json:
@@ -130,10 +131,11 @@ def _readings(observations: Sequence[Observation]) -> Json:
     return found
 
 
-def _windows(windows: Sequence[LaterFlight]) -> Json:
+def _windows(windows: Sequence[LaterFlight], file: int, files: Sequence[str]) -> Json:
     found: list[Json] = []
     for one in windows:
         more: dict[str, Json] = {name: getattr(one, name) for name in ("segments", "grade", "proof", "why")}
+        more |= {"file": files[number]} if (number := one.frames[0] >> FILE_SHIFT) != file else {}
         found.append({"at": round(one.at_ns / 1e9, 9), "frame": one.frames[0] & FRAME_MASK, **more})
     return found or None
 
@@ -161,81 +163,76 @@ def _conversion(mark: re.Match[str]) -> str:
 
 def _filled(reports: ConnectionReports, rows: slice, texts: Iterable[str]) -> Iterator[str]:
     """Yield texts of observations with the frames of each connection."""
-    for row, text in enumerate(texts, rows.start):
-        if "%(" not in text:
-            yield text
-            continue
-        frames, flight, size = reports.marks(row)
+    for text, (frames, flight, size) in zip(texts, reports.marks(rows), strict=True):
         marks = {str(-1 - place): frame for place, frame in enumerate(frames)}
-        yield text % {**marks, str(FLIGHT): ",".join(map(str, flight)), "bytes": size}
+        yield text % {**marks, str(FLIGHT): ",".join(map(str, flight)), "bytes": size} if "%(" in text else text
 
 
 def _members(
     reports: ConnectionReports, rows: slice, files: list[str], texts: Sequence[tuple[str, str]]
 ) -> Iterator[Cells]:
-    """Yield the members of these connections' objects, sorted by name. texts: observations and TLS of each."""
+    """Yield the parts of these connections' objects: their members, sorted by name. texts: observations and TLS."""
     numbers = {name: column[rows] for name, column in reports.columns.items()}
-    frame, started, size = numbers["frame"], numbers["started"], len(texts)
+    frame = numbers["frame"]
+    own = (frame >> FILE_SHIFT).tolist()
     in_file = [_member("file", name) for name in files]
-    yield _by_value("captured_at", reports.places[rows].tolist(), _text_or_none)
-    yield _named("client", _objects(_side_members(reports, rows, numbers, 0), size))
+    yield [f'{{"captured_at":"{place}",' if place else "{" for place in reports.places[rows].tolist()]
+    yield from _side_parts(reports, rows, numbers, 0)
     yield _by_value("clock", numbers["clock"].tolist(), lambda clock: CLOCKS[clock] or None)
-    yield _by_value("copies", numbers_of("copies", numbers["copies"]), lambda count: json_number(count or None))
-    yield _by_value("duration", none_if_nan(reports.durations[rows]), _nine_digits)
-    yield _by_value("ended", reports.endings[rows].tolist(), _as_it_is)
-    yield one_if_same([in_file[number] for number in (frame >> FILE_SHIFT).tolist()])
+    yield _by_value("copies", numbers_of("copies", numbers["copies"]), lambda count: count or None)
+    yield _numbers("duration", none_if_nan(reports.durations[rows]))
+    yield _by_value("ended", reports.endings[rows].tolist(), str)
+    yield one_if_same([in_file[number] for number in own])
     yield _by_value("frag_needed", numbers["frag_needed"].tolist(), lambda count: count or None)
-    yield _by_value("frag_needed_mtu", numbers_of("frag_needed_mtu", numbers["frag_needed_mtu"]), json_number)
+    yield _column("frag_needed_mtu", "frag_needed_mtu", numbers)
     yield [f',"frame":{number}' for number in (frame & FRAME_MASK).tolist()]
-    yield _named("handshake", _objects(_handshake_members(numbers), size))
+    flags = {name: _by_value(name, numbers_of(name, numbers[name]), bool) for name in HANDSHAKE_FLAGS}
+    agreed = flags | {name: _column(name, name, numbers) for name in HANDSHAKE_NUMBERS}
+    yield [f',"handshake":{{{text[1:]}}}' for text in joined("", (agreed[name] for name in sorted(agreed)), len(texts))]
     yield _member("incomplete", reports.incomplete or None)
-    shares, own = limits_of(numbers), (frame >> FILE_SHIFT).tolist()
     if len(files) > 1:
-        yield [_member("limits", _limits(some, file, files)) for some, file in zip(shares, own, strict=True)]
+        shares = limits_of(numbers, limit_of)
+        yield [_member("limits", _limits(*some, files)) for some in zip(shares, own, strict=True)]
     else:
-        yield list(map(_limits_text, shares))
-    yield _by_value("merged", reports.merged[rows].tolist(), _true_or_none)
+        yield [f',"limits":[{",".join(some)}]' if some else "" for some in limits_of(numbers, _limit_text)]
+    yield _by_value("merged", reports.merged[rows].tolist(), lambda flag: flag or None)
     yield list(_filled(reports, rows, (observations for observations, _ in texts)))
-    yield _by_value("options_cut", numbers_of("options_cut", numbers["options_cut"]), _true_or_none)
+    yield _by_value("options_cut", numbers_of("options_cut", numbers["options_cut"]), lambda flag: bool(flag) or None)
     yield _by_value("out_of_order", numbers["out_of_order"].tolist(), lambda count: count or None)
-    yield _by_value("packets", numbers_of("packets", numbers["packets"]), json_number)
-    yield _member("schema", SCHEMA)
-    yield _named("server", _objects(_side_members(reports, rows, numbers, 1), size))
-    yield _by_value("started_at", (started / 1e9).tolist(), lambda at: round(at, 9) or None)
+    yield _column("packets", "packets", numbers)
+    yield f"{_member('schema', SCHEMA)},"
+    yield from _side_parts(reports, rows, numbers, 1)
+    yield _numbers("started_at", [at or None for at in (numbers["started"] / 1e9).tolist()])
     yield [tls for _, tls in texts]
-    yield one_if_same([_member("windows", _windows(windows)) for windows in reports.windows(rows)])
+    later = zip(reports.windows(rows), own, strict=True)
+    yield one_if_same([_member("windows", _windows(*one, files)) for one in later])
+    yield "}"
 
 
-def _handshake_members(numbers: dict[str, Column]) -> Iterator[Cells]:
-    for name in sorted((*HANDSHAKE_NUMBERS, *HANDSHAKE_FLAGS)):
-        yield _by_value(name, numbers_of(name, numbers[name]), _flag if name in HANDSHAKE_FLAGS else json_number)
-
-
-def _side_members(reports: ConnectionReports, rows: slice, numbers: dict[str, Column], at: int) -> Iterator[Cells]:
-    """Yield the members of one side's objects, sorted by name. at: 0, the client; 1, the server."""
+def _side_parts(reports: ConnectionReports, rows: slice, numbers: dict[str, Column], at: int) -> Iterator[Cells]:
+    """Yield the parts of one side's member: its own, sorted by name. at: 0, the client; 1, the server."""
     side, ends = SIDES[at], [pair[at] for pair in reports.ends[rows]]
-    for name in sorted({*SIDE, "address", "port", "goodput_kbps", "loss"} - {*NOT_SHOWN}):
-        if name == "address":
-            # An address has no character that JSON would escape.
-            yield [f',"address":"{address(end)}"' for end in ends]
-        elif name == "port":
+    # An address has no character that JSON would escape, and its name comes first.
+    yield [f'"{side}":{{"address":"{address(end)}"' for end in ends]
+    for name in sorted({*SIDE, "port", "goodput_kbps", "loss"} - {*NOT_SHOWN}):
+        if name == "port":
             yield [f',"port":{end.port}' for end in ends]
         elif name == "goodput_kbps":
             yield _by_value(name, none_if_nan(reports.goodput_kbps[side][rows]), lambda kbps: round(kbps, 3))
         elif name == "loss":
             yield _by_value(name, none_if_nan(reports.loss[side][rows]), lambda share: round(share, 6))
         else:
-            yield _by_value(name, numbers_of(f"{side}_{name}", numbers[f"{side}_{name}"]), json_number)
+            yield _column(name, f"{side}_{name}", numbers)
+    yield "}"
 
 
-def _limits_text(shares: Sequence[Limit]) -> str:
-    """Return the member of `_limits` with the comma before it, of a single file; "" for none."""
-    texts = (
-        f'{{"frames":[{",".join(map(str, one.frames))}],"grade":"{one.grade}","limit":"{one.limit}",'
-        f'"seconds":{round(one.ns / 1e9, 9)!r},"times":{one.times}}}'
-        for one in shares
+def _limit_text(number: int, ns: int, times: int, grade: str, one: int, other: int) -> str:
+    """Return an item of `_limits` of a single file."""
+    first, last = min(one, other), max(one, other)
+    frames = f"{first},{last}" if 0 < first < last else last or ""
+    return (
+        f'{{"frames":[{frames}],"grade":"{grade}","limit":"{LIMITS[number]}","seconds":{ns / 1e9!r},"times":{times}}}'
     )
-    return f',"limits":[{",".join(texts)}]' if shares else ""
 
 
 def _member(name: str, value: Json) -> str:
@@ -253,30 +250,17 @@ def _by_value(name: str, values: Sequence[Any], of: Callable[[Any], Json]) -> Ce
     return next(iter(texts.values())) if len(texts) == 1 else [texts[value] for value in values]
 
 
-def _objects(members: Iterable[Cells], count: int) -> list[str]:
-    """Return so many objects of these members."""
-    return [f"{{{text[1:]}}}" for text in joined("", members, count)]
+def _column(name: str, key: str, columns: dict[str, Column]) -> Cells:
+    """Return the members of a column's numbers: one text if all are the same."""
+    column = columns[key]
+    same = bool((column == column[0]).all())
+    values = numbers_of(key, column[:1] if same else column)
+    if key in IN_SECONDS:
+        values = [None if one is None else int(one) if float(one).is_integer() else one for one in values]
+    texts = _numbers(name, values)
+    return texts[0] if same else texts
 
 
-def _named(name: str, objects: Iterable[str]) -> list[str]:
-    return [f',"{name}":{text}' for text in objects]
-
-
-def _text_or_none(text: str) -> Json:
-    return text or None
-
-
-def _true_or_none(flag: float) -> Json:
-    return bool(flag) or None
-
-
-def _flag(number: float) -> Json:
-    return bool(number)
-
-
-def _as_it_is(text: str) -> Json:
-    return text
-
-
-def _nine_digits(seconds: float) -> Json:
-    return round(seconds, 9)
+def _numbers(name: str, values: Sequence[float | None]) -> list[str]:
+    """Return the member of each number; "" for None. A time of whole nanoseconds has no digit to round."""
+    return ["" if one is None else f',"{name}":{one!r}' for one in values]

@@ -16,7 +16,7 @@ import numpy as np
 
 from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports
-from configtron.fingerprint.passive.limits import limits_of
+from configtron.fingerprint.passive.limits import limit_of, limits_of
 from configtron.fingerprint.passive.readings import Hellos
 from configtron.fingerprint.passive.summary import SIDES
 from configtron.model.nouns import Observation
@@ -76,8 +76,8 @@ def write_one(one: ConnectionReport, files: list[str], out: TextIO) -> None:
     ends = [_object(found.pop(side)) for side in SIDES]
     for name in dict.fromkeys((*ends[0], *ends[1])):
         sides.add_row(name, *(_text(end.get(name)) for end in ends))
-    del found["observations"]
-    found.pop("limits", None)
+    for name in ("observations", "limits", "windows"):
+        found.pop(name, None)
     about, verdicts = Sheet("connection", ""), Sheet("parameter", "value", "unit", "grade", "read from", "frames")
     limited = Sheet("waited for", "share", "s", "times", "grade", "frames", right=("share", "s", "times"))
     total, own = sum(share.ns for share in one.limits), int(one.numbers["frame"] or 0)
@@ -85,12 +85,16 @@ def write_one(one: ConnectionReport, files: list[str], out: TextIO) -> None:
         frames = " ".join(frame_name(frame, own) for frame in share.frames)
         part, seconds = f"{100 * share.ns / total:.1f} %", f"{share.ns / 1e9:.3f}"
         limited.add_row(share.limit, part, seconds, str(share.times), share.grade, frames)
+    flights = Sheet("window", "grade", "proof", "after", "s", "frame", right=("window", "s"))
+    for flight in one.windows:
+        facts = flight.grade, flight.proof, flight.why, f"{(flight.at_ns - one.started_ns) / 1e9:.3f}"
+        flights.add_row(str(flight.segments), *facts, frame_name(flight.frames[0], own))
     found["slow because"] = slow_because(one.numbers, one.limits) or None
     for name, value in found.items():
         about.add_row(name, _text(value))
     for seen in one.observations:
         verdicts.add_row(seen.knob, shown(seen), seen.unit, seen.grade, seen.method, " ".join(map(str, seen.evidence)))
-    for sheet in (about, sides, *([limited] if one.limits else []), verdicts):
+    for sheet in (about, sides, *(one for one in (limited, flights) if one.rows[1:]), verdicts):
         sheet.write(out, color=False)
 
 
@@ -126,7 +130,7 @@ def table_rows(reports: ConnectionReports, several: bool) -> Iterator[list[str]]
             [tls for _, tls, _ in spoken], [http for _, _, http in spoken],
             [
                 slow_because(dict(zip(SAID, row, strict=True)), shares)
-                for row, shares in zip(numbers, limits_of(reports.columns), strict=True)
+                for row, shares in zip(numbers, limits_of(reports.columns, limit_of), strict=True)
             ],
             strict=True,
         ),

@@ -55,10 +55,10 @@ class Servers:
 
     def take(self, reports: ConnectionReports) -> None:
         """Remember."""
-        for row, (name, observations, hellos) in enumerate(reports.without_frames(self._same)):
-            client, server = reports.ends[row]
+        every = zip(reports.ends, reports.asked(), reports.without_frames(self._same), strict=True)
+        for (client, server), asked, (name, observations, hellos) in every:
             key = (address_text(server.address), server.port)
-            clients = self._seen.setdefault(key, {}).setdefault(reports.asked(row), {})
+            clients = self._seen.setdefault(key, {}).setdefault(asked, {})
             clients.setdefault(client.address, []).append((name, observations))
             if hellos[0] is not None and hellos[0].server_name:
                 self._names.setdefault(key, hellos[0].server_name)

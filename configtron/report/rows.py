@@ -52,7 +52,8 @@ def emit(
         writer = csv.writer(out, lineterminator="\n")
         if header:
             writer.writerow(columns)
-        writer.writerows([_cell(row.get(column)) for column in columns] for row in objects)
+        cells = ([row.get(column) for column in columns] if isinstance(row, Mapping) else row for row in rows)
+        writer.writerows([one if isinstance(one, str) else _cell(one) for one in row] for row in cells)
     else:
         lines = aligned(columns, objects, width_of(out), schema, whole=whole)
         out.writelines(f"{line}\n" for line in lines)

@@ -127,10 +127,9 @@ class ConnectionReports:
         """Return `read` of that row with marks in place of what differs within its kind (`ConnectionReading`)."""
         return self._reading.template(int(self._batch.over[row]), self.ends[row], target_of(self.ends[row][1]))
 
-    def marks(self, row: int) -> tuple[list[int], list[int], int]:
-        """Return what stands for a template's marks: the frames of its places; frames and bytes of the first flight."""
-        connection = int(self._batch.over[row])
-        return self._reading.frames(connection), *self._reading.flight(connection)
+    def marks(self, rows: slice) -> Iterator[tuple[list[int], list[int], int]]:
+        """Yield what stands for the marks of each template: frames of its places; the first flight's frames, bytes."""
+        return self._reading.marks(self._batch.over[rows])
 
     def windows(self, rows: slice) -> list[Sequence[LaterFlight]]:
         """Return the later flights of these connections, in order."""
@@ -150,9 +149,9 @@ class ConnectionReports:
         """Yield the report of each, in order."""
         return self._reports(self.read)
 
-    def asked(self, row: int) -> tuple[object, ...]:
-        """Return what the client's SYN of the connection in that row offers, and its request or hello."""
-        return self._reading.asked(int(self._batch.over[row]))
+    def asked(self) -> Iterator[tuple[object, ...]]:
+        """Yield what the client's SYN of each connection offers, and its request or hello."""
+        return self._reading.asked(self._batch.over)
 
     def without_frames(
         self, same: dict[Observation, Observation]
@@ -162,13 +161,18 @@ class ConnectionReports:
         One of each kind is read. same: the observations so far; equal ones are one object
         """
         templates: dict[int, tuple[list[Observation], Hellos]] = {}
-        for row, (kind, connection) in enumerate(zip(self.kinds.tolist(), self._batch.over.tolist(), strict=True)):
-            if kind not in templates:
+        sized: dict[tuple[int, int], list[Observation]] = {}
+        over = self._batch.over
+        keys = zip(self.kinds.tolist(), self._batch.summary.flights.size[over].tolist(), strict=True)
+        for row, (key, connection) in enumerate(zip(keys, over.tolist(), strict=True)):
+            if key[0] not in templates:
                 read, hellos = self.template(row)
                 bare = (replaced(one, "", ()) for one in read)
-                templates[kind] = [same.setdefault(one, one) for one in bare], hellos
-            found, hellos = templates[kind]
-            yield self._reading.name(connection), [self._reading.sized(connection, one, same) for one in found], hellos
+                templates[key[0]] = [same.setdefault(one, one) for one in bare], hellos
+            found, hellos = templates[key[0]]
+            if key not in sized:
+                sized[key] = [self._reading.sized(connection, one, same) for one in found]
+            yield self._reading.name(connection), sized[key], hellos
 
     def without_observations(self) -> Iterator[ConnectionReport]:
         """Yield the report of each, in order, with its numbers alone: no packet is read for a verdict or a hello."""

@@ -37,8 +37,8 @@ Source     Zhang, Breslau, Paxson, Shenker, On the Characteristics and Origins o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -86,6 +86,9 @@ LOST_FLIGHT = 1 << 60
 LOST_MOST, ASKED_LOST, PLAIN_MOST = 1000, 2, 1460
 
 
+T = TypeVar("T")
+
+
 class Limit(NamedTuple):
     """A share of a connection's time.
 
@@ -108,12 +111,16 @@ def limits(numbers: Mapping[str, float | None]) -> tuple[Limit, ...]:
 
     Empty where it has no times, or no time passed, and for `live`, which does not share it out.
     """
-    (found,) = limits_of({name: np.array([numbers[name] or 0]) for name in _READ if name in numbers})
-    return found
+    return limits_of({name: np.array([numbers[name] or 0]) for name in _READ if name in numbers}, limit_of)[0]
 
 
-def limits_of(columns: Mapping[str, Column]) -> list[tuple[Limit, ...]]:
-    """Return `limits` of each connection, from columns over connections."""
+def limit_of(number: int, ns: int, times: int, grade: str, one: int, other: int) -> Limit:
+    """Return a share by the number of its limit in `LIMITS` and its two frames; 0 is none."""
+    return Limit(LIMITS[number], ns, times, grade, tuple(sorted({one, other} - {0})))
+
+
+def limits_of(columns: Mapping[str, Column], of: Callable[[int, int, int, str, int, int], T]) -> list[tuple[T, ...]]:
+    """Return for each connection what `of`, for example `limit_of`, makes of each of its `limits`."""
     count = len(columns["clock"])
     if _READ[-1] not in columns:
         return [()] * count
@@ -132,14 +139,10 @@ def limits_of(columns: Mapping[str, Column]) -> list[tuple[Limit, ...]]:
     grade[:, UNKNOWN] = "N"
     order = np.argsort(-ns, axis=1, kind="stable")
     some = np.take_along_axis(ns, order, axis=1) > 0
-    parts = (ns, times, grade, np.maximum(first, 0), np.maximum(last, 0))
-    rows = zip(
-        order[some].tolist(), *(np.take_along_axis(part, order, axis=1)[some].tolist() for part in parts), strict=True
+    parts = (ns, np.maximum(times, 1), grade, np.maximum(first, 0), np.maximum(last, 0))
+    made = list(
+        map(of, order[some].tolist(), *(np.take_along_axis(part, order, axis=1)[some].tolist() for part in parts))
     )
-    made = [
-        Limit(LIMITS[n], own, max(often, 1), letter, tuple(sorted({one, other} - {0})))
-        for n, own, often, letter, one, other in rows
-    ]
     ends = np.cumsum(some.sum(axis=1)).tolist()
     return [tuple(made[begin:end]) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
 

@@ -12,14 +12,13 @@ Fails as   `UNIQUE`: the connection is read by itself, for example where SYNs we
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 
 from configtron.fingerprint.passive.columns import DF, STAMPED, Column, hashed
 from configtron.fingerprint.passive.gathering import Batch
-from configtron.fingerprint.passive.heads import KeptSegment
-from configtron.fingerprint.passive.traces import OPENING_MOST, read_options
+from configtron.fingerprint.passive.traces import OPENING_MOST, read_options, without_times
 from configtron.fingerprint.stack import of_other_clock
 from configtron.model.nouns import ACK, OPT_TIMESTAMPS, RST, SYN
 
@@ -51,10 +50,9 @@ def equal_openings(batch: Batch, chosen: Column) -> tuple[Column, Column]:
     other = began & (later & stamped & of_other_clock(ticks, at - at[:, 1:2])).any(axis=1)
     places = np.stack((place[:, 1], place[lead], place[np.arange(len(begin)), acked]), axis=1)
     layouts: dict[tuple[tuple[int, object], ...], int] = {}
-    kinds = [
-        np.array([layouts.setdefault(_layout(batch.heads.kept.get(frame)), len(layouts)) for frame in frames], np.int64)
-        for frames in rows.frame[place[:, :2]].T.tolist()
-    ]
+    heads = [map(batch.heads.kept.get, frames) for frames in rows.frame[place[:, :2]].T.tolist()]
+    options = [[without_times(head.options) if head else b"" for head in some] for some in heads]
+    kinds = [np.array([layouts.setdefault(_layout(one), len(layouts)) for one in some], np.int64) for some in options]
     has_stamps = np.array([any(kind == OPT_TIMESTAMPS for kind, _ in layout) for layout in layouts], bool)
     plain = (
         ((flags[:, :2] & (SYN | ACK | RST)) == (SYN, SYN | ACK)).all(axis=1)
@@ -67,7 +65,7 @@ def equal_openings(batch: Batch, chosen: Column) -> tuple[Column, Column]:
         plain &= has_stamps[kinds[1]] == began
     synack, pairs = places[:, 0], rows.pair[begin].tolist()
     numbers = group_numbers(
-        np.array([len(batch.ends[pair][0].address) for pair in pairs], np.int64), *kinds,
+        np.array([batch.ends.version(pair) for pair in pairs], np.int64), *kinds,
         flags[:, 0], flags[:, 1], rows.window[synack], rows.ttl[synack],
         rows.tos[synack], rows.ident[synack] != 0, rows.bits[synack] & DF, rows.length[synack] > 0, first > 0,
         ttl[lead], stamped[lead], other, acked > 0, rows.window[places[:, 2]], first == acked,
@@ -75,10 +73,12 @@ def equal_openings(batch: Batch, chosen: Column) -> tuple[Column, Column]:
     return np.where(plain, numbers, UNIQUE), places
 
 
-def _layout(head: KeptSegment | None) -> tuple[tuple[int, object], ...]:
+@lru_cache(maxsize=4096)
+def _layout(options: bytes) -> tuple[tuple[int, object], ...]:
     """Return TCP options as (kind, data); for timestamps the data is (length, whether TSval is nonzero)."""
-    options: Iterable[tuple[int, bytes]] = read_options(head.options) if head is not None else ()
-    return tuple((kind, (len(data), any(data[:4])) if kind == OPT_TIMESTAMPS else data) for kind, data in options)
+    return tuple(
+        (kind, (len(data), any(data[:4])) if kind == OPT_TIMESTAMPS else data) for kind, data in read_options(options)
+    )
 
 
 def group_numbers(*columns: Column) -> Column:

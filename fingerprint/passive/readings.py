@@ -42,6 +42,7 @@ from configtron.fingerprint.passive.traces import (
     read_options,
     spoken,
     traces_of,
+    without_times,
 )
 from configtron.fingerprint.verdict import no, yes
 from configtron.fingerprint.window_proofs import IDLE_MIN_S, IDLE_RTTS
@@ -172,10 +173,13 @@ class ConnectionReading:
         found: list[int] = (self._batch.found.rows.frame[self._places[connection]] & FRAME_MASK).tolist()
         return found
 
-    def flight(self, connection: int) -> tuple[list[int], int]:
-        """Return the frames of the first flight, in order, and its bytes."""
-        begin, end = (int(edge[connection]) for edge in self._flight_edges)
-        return sorted(self._flight_frames[begin:end].tolist()), int(self._batch.summary.flights.size[connection])
+    def marks(self, connections: Column) -> Iterator[tuple[list[int], list[int], int]]:
+        """Yield of each of these connections the frames of `PLACES`; those of the first flight, in order; its bytes."""
+        frames = self._batch.found.rows.frame[self._places[connections]] & FRAME_MASK
+        begin, end = (edge[connections].tolist() for edge in self._flight_edges)
+        sizes = self._batch.summary.flights.size[connections]
+        for places, first, last, size in zip(frames.tolist(), begin, end, sizes.tolist(), strict=True):
+            yield places, sorted(self._flight_frames[first:last].tolist()), size
 
     def read(
         self, connection: int, ends: tuple[Endpoint, Endpoint], target: Target
@@ -204,16 +208,15 @@ class ConnectionReading:
         """Return the later flights of a connection; none where they are not exact."""
         return () if self._inexact(connection) else self._batch.summary.later.get(connection, [])[:FLIGHTS_MOST]
 
-    def asked(self, connection: int) -> tuple[object, ...]:
-        """Return what the client's SYN offers, and its request or hello: other ones get other answers."""
-        batch, row = self._batch, int(self._batch.found.begin[connection])
-        flags, head = int(batch.found.rows.flags[row]), batch.heads.kept.get(int(batch.found.rows.frame[row]))
-        offer = _offer(head.options if head is not None else b"")
-        if not self._like.speaks[connection]:
-            return flags, offer, (b"",)
-        stream = spoken(batch, connection)["client"]
-        host = [value for name, value in head_fields(stream) if name == "host"]
-        return flags, offer, hello(stream) or (stream.partition(b"\r")[0], *host)
+    def asked(self, connections: Column) -> Iterator[tuple[object, ...]]:
+        """Yield what the client's SYN of each offers, and its request or hello: other ones get other answers."""
+        rows, first = self._batch.found.rows, self._batch.found.begin[connections]
+        columns = (connections, rows.flags[first], rows.frame[first], self._like.speaks[connections])
+        for one, flags, frame, speaks in zip(*(column.tolist() for column in columns), strict=True):
+            head, stream = self._batch.heads.kept.get(frame), spoken(self._batch, one)["client"] if speaks else b""
+            host = (value for name, value in head_fields(stream) if name == "host") if speaks else ()
+            offer = _offer(without_times(head.options)) if head is not None else b""
+            yield flags, offer, hello(stream) or (stream.partition(b"\r")[0], *host)
 
     def sized(self, connection: int, one: Observation, same: dict[Observation, Observation]) -> Observation:
         """Return an observation of a template with the flight's bytes; equal ones are one object, of `same`."""
@@ -363,9 +366,10 @@ def replaced(
 
 
 @lru_cache(maxsize=4096)
-def _offer(options: bytes) -> tuple[tuple[int, bytes], ...]:
-    """Return the options of a SYN, of timestamps the kind alone."""
-    return tuple((kind, b"" if kind == OPT_TIMESTAMPS else data) for kind, data in read_options(options))
+def _offer(options: bytes) -> bytes:
+    """Return kinds, lengths and data of a SYN's options; of timestamps no data."""
+    every = ((kind, b"" if kind == OPT_TIMESTAMPS else data) for kind, data in read_options(options))
+    return b"".join(bytes((kind, len(data))) + data for kind, data in every)
 
 
 def _without_inexact(found: Observation, why: str) -> Observation:

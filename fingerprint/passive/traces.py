@@ -78,6 +78,13 @@ def read_options(data: bytes) -> tuple[tuple[int, bytes], ...]:
     return tuple(options)
 
 
+def without_times(options: bytes) -> bytes:
+    """Return a SYN's options; where they begin as Linux's do (MSS, SACK, times), with no times but TSval 1 or 0."""
+    if options[:2] != b"\x02\x04" or options[4:8] != b"\x04\x02\x08\x0a" or len(options) < 16:
+        return options
+    return options[:8] + bytes((0, 0, 0, any(options[8:12]), 0, 0, 0, 0)) + options[16:]
+
+
 def packets_of(
     batch: Batch, connection: int, *, observer: str = "client", most: int = PACKETS_MOST
 ) -> tuple[Packet, ...]:

@@ -144,19 +144,22 @@ def test_a_connection_in_whole(file: str, capsys: Spoken) -> None:
 
 
 def test_a_limit_names_the_file_of_its_frames(tmp_path: Path, capsys: Spoken) -> None:
-    talk = made.talk(made.flight(0.3, 0, 4), made.acked(4, 0.4), made.flight(2.4, 4, 1)).frames
+    talk = made.talk(made.flight(0.3, 0, 4), made.acked(4, 0.4), made.flight(2.4, 4, 2)).frames
     parts = [str(tmp_path / name) for name in ("a.pcap", "b.pcap")]
-    for path, frames in zip(parts, (talk[:-1], talk[-1:]), strict=True):
+    for path, frames in zip(parts, (talk[:-2], talk[-2:]), strict=True):
         Path(path).write_bytes(write.pcap(frames, nano=True))
     pcap(*parts, "-f", "jsonl")
-    found = {one["limit"]: one for one in json.loads(capsys.readouterr().out)["limits"]}
+    line = json.loads(capsys.readouterr().out)
+    assert (line["windows"][0]["frame"], line["windows"][0]["file"]) == (1, parts[1])
+    found = {one["limit"]: one for one in line["limits"]}
     assert (found["sender"]["frames"], found["sender"]["files"]) == ([9, 1], parts)
     assert found["server"]["frames"] == [5] and "files" not in found["server"]
     pcap(*parts, "--connection", "1:1")
     out, err = capsys.readouterr()
     assert re.search(r"^sender +87\.5 % +2\.100 +1 +C +9 2:1$", out, re.M) and "{" not in out
+    assert re.search(r"^ +2 +L +unverified +idle +2\.400 +2:1$", out, re.M)
     assert re.search(r"^slow because +sender's application or buffer 87 %$", out, re.M)
-    assert err == "10 frames, 10 tcp, 1 connection; 1 chosen\n"
+    assert err == "11 frames, 11 tcp, 1 connection; 1 chosen\n"
 
 
 def test_lines_stand_by_first_frame_however_early_connections_end(
@@ -225,6 +228,16 @@ def test_servers_of_several_connections(file: str, tmp_path: Path, capsys: Spoke
     head, _, row, *_ = capsys.readouterr().out.splitlines()
     assert head.split() == "server icw rwin_ts http_clear wscale mss signature".split() and row.count(" 1460 ") == 1
     assert row.startswith("[2001:db8::2]:80 ") and "6:64:0:1460:65160,7:mss,nop,nop,ts" in row
+
+
+def test_unlike_connections_of_a_server_are_told_apart(tmp_path: Path, capsys: Spoken) -> None:
+    """One SYN-ACK has another TTL, one another window: two witnesses, though each of a fact that nobody else shows."""
+    talks = [write.conversation(port=40000 + n, start_ns=write.START_NS + n * 10**9) for n in range(5)]
+    for talk, place in ((talks[3], 8), (talks[4], 34)):
+        talk[1] = talk[1][0], talk[1][1][:place] + b"\xff" + talk[1][1][place + 1 :]
+    (path := tmp_path / "five.pcap").write_bytes(write.pcap(sum(talks, []), nano=True))
+    pcap(path, "--servers", "-f", "csv")
+    assert ",load_balancing,mixed,,B,\n" in capsys.readouterr().out
 
 
 def test_round_trips_of_a_local_network_are_not_nought(tmp_path: Path, capsys: Spoken) -> None:
