@@ -177,12 +177,12 @@ def _members(
     numbers = {name: column[rows] for name, column in reports.columns.items()}
     frame, started, size = numbers["frame"], numbers["started"], len(texts)
     in_file = [_member("file", name) for name in files]
-    yield _by_value("captured_at", reports.places[rows].tolist(), _text_or_none)
+    yield _by_value("captured_at", reports.places[rows].tolist(), lambda text: text or None)
     yield _named("client", _objects(_side_members(reports, rows, numbers, 0), size))
     yield _by_value("clock", numbers["clock"].tolist(), lambda clock: CLOCKS[clock] or None)
     yield _by_value("copies", numbers_of("copies", numbers["copies"]), lambda count: json_number(count or None))
-    yield _by_value("duration", none_if_nan(reports.durations[rows]), _nine_digits)
-    yield _by_value("ended", reports.endings[rows].tolist(), _as_it_is)
+    yield _by_value("duration", none_if_nan(reports.durations[rows]), lambda seconds: round(seconds, 9))
+    yield _by_value("ended", reports.endings[rows].tolist(), str)
     yield one_if_same([in_file[number] for number in (frame >> FILE_SHIFT).tolist()])
     yield _by_value("frag_needed", numbers["frag_needed"].tolist(), lambda count: count or None)
     yield _by_value("frag_needed_mtu", numbers_of("frag_needed_mtu", numbers["frag_needed_mtu"]), json_number)
@@ -208,7 +208,7 @@ def _members(
 
 def _handshake_members(numbers: dict[str, Column]) -> Iterator[Cells]:
     for name in sorted((*HANDSHAKE_NUMBERS, *HANDSHAKE_FLAGS)):
-        yield _by_value(name, numbers_of(name, numbers[name]), _flag if name in HANDSHAKE_FLAGS else json_number)
+        yield _by_value(name, numbers_of(name, numbers[name]), bool if name in HANDSHAKE_FLAGS else json_number)
 
 
 def _side_members(reports: ConnectionReports, rows: slice, numbers: dict[str, Column], at: int) -> Iterator[Cells]:
@@ -262,21 +262,5 @@ def _named(name: str, objects: Iterable[str]) -> list[str]:
     return [f',"{name}":{text}' for text in objects]
 
 
-def _text_or_none(text: str) -> Json:
-    return text or None
-
-
 def _true_or_none(flag: float) -> Json:
     return bool(flag) or None
-
-
-def _flag(number: float) -> Json:
-    return bool(number)
-
-
-def _as_it_is(text: str) -> Json:
-    return text
-
-
-def _nine_digits(seconds: float) -> Json:
-    return round(seconds, 9)
