@@ -76,7 +76,8 @@ class LoopMapMaker:
         """Return what was learned so far, in words."""
         left = sum(self.learner.left_out_.values())
         why = ", ".join(f"{n} {name}" for name, n in self.learner.left_out_.most_common(3))
-        return f"{self.learner.outcomes_} outcomes learned{f', {left} left out: {why}' if left else ''}"
+        needed = "" if self.learner.policy else f" of the {self.learner.options.begin_with} that the first classes need"
+        return f"outcomes learned: {self.learner.outcomes_}{needed}{f', {left} left out: {why}' if left else ''}"
 
     def save(self) -> str:
         """Return all that was learned, as text, and the key of the draw."""

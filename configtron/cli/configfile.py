@@ -42,9 +42,8 @@ def load(path: Path | None, command: click.Command, ctx: click.Context) -> dict[
         raise BadInput(f"{path}: not TOML: {error}") from error
 
 
-def _checked(
-    table: dict[str, Any], command: click.Command, ctx: click.Context, file: str, names: tuple[str, ...] = ()
-) -> dict[str, Any]:
+def _checked(table: dict[str, Any], command: click.Command, ctx: click.Context, file: str, names: tuple[str, ...] = ()
+             ) -> dict[str, Any]:  # fmt: skip
     where = f"{file}: [{'.'.join(names)}]" if names else f"{file}:"
     # Eager options (--config, --version) are over before the file is read.
     known = {name: option for name, option in options_of(command).items() if not option.is_eager}

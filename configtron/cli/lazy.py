@@ -71,9 +71,8 @@ class LazyGroup(click.Group):
             with formatter.section(heading):
                 formatter.write_dl(list(rows.items()))
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(self, ctx: click.Context, args: list[str]
+                        ) -> tuple[str | None, click.Command | None, list[str]]:  # fmt: skip
         """Resolve as Click does; name the nearest command of a misspelt one."""
         if args and args[0][:1] != "-" and args[0] not in self.rows and not ctx.resilient_parsing:
             from difflib import get_close_matches

@@ -53,15 +53,10 @@ output_option = click.option("-o", "--output-file", default="-", type=NamedPath(
 form_options = with_options(format_option(), output_option)
 # The same where a page is a form: -f is None if it was not typed.
 page_options = with_options(
-    click.option(
-        "-f",
-        "--format",
-        "form",
-        type=click.Choice((*FORMATS, "html")),
-        help="Form of the answer.  [default: by the output file's ending: html, csv or jsonl; else table]",
-    ),  # fmt: skip
+    click.option("-f", "--format", "form", type=click.Choice((*FORMATS, "html")),
+                 help="Form of the answer.  [default: by the output file's ending: html, csv or jsonl; else table]"),
     output_option,
-)
+)  # fmt: skip
 span_option = click.option("--for", "span_s", type=SPAN, metavar="SECONDS",
                            help="Stop after this time.  [default: at Ctrl-C]")  # fmt: skip
 filter_option = click.option("--filter", "expression", default="", metavar="EXPRESSION",
@@ -117,3 +112,10 @@ def spelt(name: str) -> str:
     """Return the long spelling of an option of the command that is running."""
     (param,) = [param for param in click.get_current_context().command.params if param.name == name]
     return max(param.opts, key=len)
+
+
+def retyped(name: str, value: Any) -> list[str]:
+    """Return an option of the command that is running with its value, as it may be typed again."""
+    if isinstance(value, bool):
+        return [spelt(name) if value else spelt(name).replace("--", "--no-", 1)]
+    return [f"{spelt(name)}={one}" for one in (value if isinstance(value, tuple) else (value,))]

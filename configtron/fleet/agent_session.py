@@ -187,9 +187,8 @@ class AgentSession:
                 return effects + self._received(message, now)
         return effects + self._ask(now)
 
-    def loaded(
-        self, result: MapResult, held: tuple[int, int, bytes], now: float, *, retry: bool = False
-    ) -> list[AgentEffect]:
+    def loaded(self, result: MapResult, held: tuple[int, int, bytes], now: float, *, retry: bool = False
+               ) -> list[AgentEffect]:  # fmt: skip
         """Take the result of a `LoadMap`, and what is in force now. `retry`: ask for the map again."""
         place = (result.term, result.version)
         self._loading, self.held = None, held

@@ -86,9 +86,10 @@ class AgentReport(NamedTuple):
 
 
 class StopManager(NamedTuple):
-    """Another manager is obeyed: this one is to end."""
+    """Another manager is obeyed: this one is to end. term: that an agent proved of the other; 0: none did."""
 
     reason: str
+    term: int = 0
 
 
 class ManagerRemark(NamedTuple):
@@ -105,9 +106,11 @@ ManagerEffect = SendTo | StoreRows | AgentReport | StopManager | ManagerRemark
 class AgentState:
     """What is known of one agent.
 
-    heard_s, heard_ns when its latest frame came: by the session's clock, and by the wall clock
+    heard_s, heard_ns when its latest frame came, by the session's clock; and its latest that was not refused, by the
+                      wall clock
     held              (term, version) of the map in force there
     rejected, reason  the last version it refused, and why; None: it refused none
+    refusal           how many of its frames were refused, and why the last was; "": outcomes have come since
     refused           entries of the version in force that it left out: (entry, reason)
     is_away           it was not heard for `AWAY_S`, and a line was logged
     skew_s, noted_s   its wall clock minus the manager's, and that when it was logged last
@@ -121,6 +124,7 @@ class AgentState:
     held: tuple[int, int] = (0, 0)
     rejected: tuple[int, int] | None = None
     reason: str = ""
+    refusal: str = ""
     refused: tuple[tuple[str, str], ...] = ()
     omitted: int = 0
     waiting: int = 0
@@ -251,16 +255,18 @@ class ManagerSession:
 
     def _heard(self, connection: bytes, name: str, lines: AgentLines, data: bytes, now: float, now_ns: int) -> list[
         ManagerEffect]:  # fmt: skip
+        agent = self.agents.setdefault(name, AgentState())
+        found = self._back(name, agent, now)
+        agent.heard_s = now
         try:
-            message = from_agent(data)
-            agent = self.agents.setdefault(name, AgentState())
-            back = self._back(name, agent, now)
-            agent.heard_s, agent.heard_ns = now, now_ns
-            return [*back, *self._taken(connection, name, agent, message, now_ns)]
+            found += self._taken(connection, name, agent, from_agent(data), now_ns)
+            agent.heard_ns = now_ns
         except MessageError as error:
-            rebuff = SendTo(connection, frame(Rebuff(self.manager, self.term, str(error)[:1000])))
             lines.refused += 1
-            return [*lines.remark(f"agent {name}: a frame is refused: {error}"), rebuff]
+            agent.refusal = f"{lines.refused} frames refused, the last: {error}"
+            rebuff = SendTo(connection, frame(Rebuff(self.manager, self.term, str(error)[:1000])))
+            found += [*lines.remark(f"agent {name}: a frame is refused: {error}"), rebuff]
+        return found
 
     def _taken(self, connection: bytes, name: str, agent: AgentState, message: FromAgent, now_ns: int) -> list[
         ManagerEffect]:  # fmt: skip
@@ -273,7 +279,7 @@ class ManagerSession:
             case MapResult():
                 return self._result(name, agent, message)
             case OutcomeBatch():
-                rows = outcome_rows(name, message)
+                rows, agent.refusal = outcome_rows(name, message), ""
                 return [StoreRows(connection, name, message.boot, message.first, rows)]
 
     def stored(self, connection: bytes, boot: str, through: int) -> list[ManagerEffect]:
@@ -313,9 +319,8 @@ class ManagerSession:
         return [ManagerRemark(f"agent {name}: its clock is off this host's by {skew_s:+.0f} s, its epochs are others;"
                               " see the time synchronisation of both hosts: timedatectl")]  # fmt: skip
 
-    def _present(
-        self, connection: bytes, name: str, agent: AgentState, message: AgentHello | Beat, now_ns: int
-    ) -> list[ManagerEffect]:
+    def _present(self, connection: bytes, name: str, agent: AgentState, message: AgentHello | Beat, now_ns: int
+                 ) -> list[ManagerEffect]:  # fmt: skip
         found: list[ManagerEffect] = []
         if isinstance(message, AgentHello) and (stop := self._objected(name, message)):
             return stop
@@ -349,7 +354,7 @@ class ManagerSession:
                                    f" key; this one, {self.manager}, has term {self.term}")  # fmt: skip
             later = "came later" if term > self.term else "has the same term"
             return [StopManager(f"agent {name} obeys the manager {manager} (term {term}), which {later}; this one,"
-                                f" {self.manager} (term {self.term}), stops")]  # fmt: skip
+                                f" {self.manager} (term {self.term}), stops", term)]  # fmt: skip
         return []
 
     def _sent(self, connection: bytes, agent: AgentState, message: Want) -> list[ManagerEffect]:
@@ -369,12 +374,13 @@ class ManagerSession:
     def _result(self, name: str, agent: AgentState, message: MapResult) -> list[ManagerEffect]:
         place = (message.term, message.version)
         if message.error:
+            is_news = (place, message.error) != (agent.rejected, agent.reason)
             agent.rejected, agent.reason = place, message.error
             text = f"agent {name} rejects map {place[0]}.{place[1]}: {message.error}"
-            return [*self.lines[name].remark(text), AgentReport(name)]
-        is_news = (message.refused, message.omitted) != (agent.refused, agent.omitted)
+            return [*self.lines[name].remark(text), *([AgentReport(name)] if is_news else ())]
+        before, is_news = agent.held, (message.refused, message.omitted) != (agent.refused, agent.omitted)
         agent.held, agent.refused, agent.omitted = place, message.refused, message.omitted
-        found: list[ManagerEffect] = [AgentReport(name)]
+        found: list[ManagerEffect] = [AgentReport(name)] if is_news or place != before else []
         if not ((message.refused or message.omitted) and is_news):
             return found
         entry, reason = message.refused[0] if message.refused else ("an entry that it does not name", "no reason")

@@ -36,7 +36,8 @@ ADDED = ("client", "server", "loss", "bytes", "trouble")
 HEADINGS = {"s": "duration", "end": "ended"}
 COMPARED: dict[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 SIGNS = {**COMPARED, "=": eq, "!=": ne}
-CONDITION = re.compile(r"\s*(\w+)\s*(!~|~|<=|>=|!=|=|<|>)\s*(.*?)\s*", re.S)
+# Two signs in a row are no sign: `icw==10` would compare with the text "=10".
+CONDITION = re.compile(r"\s*(\w+)\s*(!~|~|<=|>=|!=|=|<|>)(?![=<>~])\s*(.*?)\s*", re.S)
 BOUND = ">= "
 Key = tuple[Any, ...]
 

@@ -99,7 +99,7 @@ def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterato
     names = list(map(csv_quoted, files))
     yield one_if_same([names[number] for number in (frame >> FILE_SHIFT).tolist()])
     yield list(map(str, (frame & FRAME_MASK).tolist()))
-    yield [f"{at:.9f}" if at else "" for at in (started / 1e9).tolist()]
+    yield [f"{ns // 10**9}.{ns % 10**9:09d}" if ns else "" for ns in started.tolist()]
     yield ["" if span is None else f"{span:.6f}" for span in none_if_nan(reports.durations[rows])]
     yield one_if_same(reports.endings[rows].tolist())
     yield one_if_same(reports.places[rows].tolist())

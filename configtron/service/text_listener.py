@@ -101,7 +101,7 @@ def listening(place: ListenerPlace | None, texts: Mapping[str, ServedText], opti
         yield
         return
     listener = TextListener(place, texts, option)
-    log.info("%s: http://%s%s", option, place, " ".join(sorted(texts)))
+    log.info("%s serves %s", option, " and ".join(f"http://{place}{path}" for path in sorted(texts)))
     try:
         yield
     finally:

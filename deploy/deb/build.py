@@ -58,8 +58,8 @@ Maintainer: configtron <configtron@localhost>
 Installed-Size: {kibibytes}
 Depends: python3 (>= 3.11), python3 (<< 3.12), libc6 (>= 2.28), libstdc++6, libbpf1, iproute2, systemd,
  init-system-helpers
-Recommends: sudo
-Suggests: dkms, libpcap0.8
+Recommends: sudo, libpcap0.8, nftables
+Suggests: dkms
 Section: net
 Priority: optional
 Description: measure how servers configure TCP and HTTP, tune them, learn

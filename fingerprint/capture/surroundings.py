@@ -27,7 +27,7 @@ READ_BYTES = 1 << 22
 # A line that is longer is no line of a log.
 LINE_BYTES = 1 << 16
 # Records of a database that show its kind: few networks of a city or country lack their own.
-RECORDS = 1000
+RECORDS = 100_000
 # Characters of a strange line that are shown.
 SHOWN = 40
 
@@ -70,8 +70,8 @@ def _database(path: Path, *, located: bool) -> Any:
         some = (one for _, one in islice(base, RECORDS) if isinstance(one, dict))
         if any(_location(one) if located else _asn(one) or _country(one) for one in some):
             return base
-        kind, lacks = base.metadata().database_type, "location" if located else "ASN or country"
-        raise BadInput(f"{path}: a database of type {kind}, which has no {lacks}; name one that has, such as City")
+        kind, lacks = base.metadata().database_type, " location" if located else "n ASN or country"
+        raise BadInput(f"{path}: none of its first {RECORDS} records has a{lacks}; it is of type {kind}, name another")
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror or error}") from error
     except (maxminddb.InvalidDatabaseError, ValueError) as error:

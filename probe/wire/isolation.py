@@ -116,7 +116,7 @@ def _nft(netns: str, script: str, *options: str) -> str:
             done = subprocess.run(command, input=script + "\n", capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise Missing(
-            "the source address is this host's own, and `nft` is absent to keep the kernel's RSTs back;"
+            "`nft` is absent; without it the kernel of this host resets probes of its own addresses;"
             " run: apt-get install nftables"
         ) from None
     if done.returncode:

@@ -385,6 +385,12 @@ def test_nothing_to_adopt(capture: Path, capsys: Spoken) -> None:
     empty.write_bytes(capture.read_bytes()[:24])
     assert packets("--adopt", empty) == NOTHING and "no TCP connection" in capsys.readouterr().err
     assert packets(empty.parent, "-f", "jsonl") == PARTIAL
+    cut = capture.with_name("cut.pcap")
+    cut.write_bytes(capture.read_bytes()[:-20])
+    assert packets("--adopt", cut) == PARTIAL and not expected_of(cut).exists()
+    assert (err := capsys.readouterr().err).count("\n") == 1 and "not whole; capture again" in err, err
+    cut.write_bytes(capture.read_bytes()[:44])
+    assert run(["fingerprint", "pcap", str(cut)]) == NOTHING and "within its first packet" in capsys.readouterr().err
     (capture.parent / "text").write_text("no capture")
     for words in ((), (capture.parent / "text",), ("--update", capture), ("--junit", "x", capture)):
         assert packets("--adopt", *words) == USAGE

@@ -251,6 +251,7 @@ def test_one_map_an_epoch_shortly_before_it_begins() -> None:
     one = maker()
     made = [at for at in range(0, 4 * EPOCH_S) if one.make(at * 10**9, free) is not None]
     assert made == [0, *(round(epoch * EPOCH_S - LEAD_S) for epoch in (1, 2, 3, 4))]
+    assert one.learned() == "outcomes learned: 0 of the 300 that the first classes need"
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -277,7 +278,7 @@ def test_rows_of_a_manager_s_own_numbers_are_learned() -> None:
         one.observe([row._replace(unit=row.unit + "late") for row in here.epoch(epoch, before).rows[:30]])
         one.observe(here.epoch(epoch, now).rows)
         before = now
-    assert one.learner.outcomes_ == 5 * 330 and not one.learner.left_out_
+    assert one.learner.outcomes_ == 5 * 330 and one.learned() == "outcomes learned: 1650"
 
 
 @pytest.mark.slow

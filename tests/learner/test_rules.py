@@ -452,11 +452,8 @@ def test_the_nearest_within_reach_shares_most_settings() -> None:
     # values that were never loaded are not met
     least = grid.column("initcwnd") == 0
     loads = np.where(least, 0.0, 50.0)
-    assert (
-        loaded_mask(grid, loads)[DEFAULT]
-        and not loaded_mask(grid, loads)[least].any()
-        and loaded_mask(grid, loads)[~least].all()
-    )
+    found = loaded_mask(grid, loads)
+    assert found[DEFAULT] and not found[least].any() and found[~least].all()
     assert loaded_mask(grid, np.zeros(len(grid))).sum() == 1
 
 

@@ -120,7 +120,7 @@ def play(here: Hosted, world: LiveWorld, chunks: int) -> Iterator[int]:
         rows = world.epoch(epoch, in_force).rows[part * ROWS : (part + 1) * ROWS]
         here.learning.rows([row._replace(sequence=sequence + at) for at, row in enumerate(rows, start=1)])
         sequence += len(rows)
-        here.turn(begun_s + 7)
+        here.turn(begun_s + 139)
         yield chunk
 
 

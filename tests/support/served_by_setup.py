@@ -130,12 +130,13 @@ def main(folder: Path, server: str) -> None:
         subprocess.Popen(files, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     before = configuration()
     ran(START[server])
-    setup = [*CONFIGTRON, "learn", "serve", "--setup", server]
+    setup = [*CONFIGTRON, "learn", "serve", "--setup", server, "--sites", "*.a.org,b.org", "--no-stages"]
     seen: dict[str, Any] = {"first": ran(setup), "again": ran(setup)}
     by_hand = UNIT.read_text() + "# by hand"
     UNIT.write_text(by_hand)
     refused = subprocess.run(setup, capture_output=True, text=True, check=False)
-    seen |= {"refused": [refused.returncode, refused.stderr], "kept": UNIT.read_text() == by_hand}
+    seen |= {"unit": by_hand, "refused": [refused.returncode, refused.stderr],
+             "kept": UNIT.read_text() == by_hand}  # fmt: skip
     UNIT.write_text(by_hand.removesuffix("# by hand"))
     serving = start_unit(folder)
     ran(RELOAD[server])

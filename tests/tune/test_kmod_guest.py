@@ -24,6 +24,10 @@ Findings = dict[str, Any]
 Guest = Callable[..., Findings]
 PLANTED = ROOT / "tests" / "support" / "kmod" / "planted"
 
+# What connections have of two profiles of `kmod_driver.py` while the module is switched off.
+WIDE = [["tcp_congestion_control", "bbr", "reno"], ["initcwnd", "40", "10"]]
+NARROW = ["initcwnd", "4", "10"]
+
 
 @pytest.fixture(scope="module")
 def schemes(guest: Guest, tmp_path_factory: pytest.TempPathFactory) -> Findings:
@@ -148,9 +152,8 @@ LIVES = {
         ("kmod_driver rules", "default", ["configtron", "cubic", True]),
         ("kmod_driver rules", "by route", [0, ["10.1.2.0/24", "configtron", "reno, by a route (ip route: congctl)"]]),
         ("kmod_driver rules", "switched off", [10, True, True]),
-        # as the rules say; by a route with congctl; switched off
-        ("kmod_driver rules", "lacking", [[], [["initcwnd", "4", "5"]],
-                                          [["tcp_congestion_control", "bbr", "reno"], ["initcwnd", "40", "10"]]]),
+        # as the rules say; by a route with congctl; switched off: a client's connection, then our own ones
+        ("kmod_driver rules", "lacking", [[], [["initcwnd", "4", "5"]], [*WIDE, NARROW] * 2]),
         ("kmod_driver rules", "before", '{"tcp_congestion_control": "reno"}'),
         ("kmod_driver rules", "windows", {"10.1.0.9": 40, "10.1.2.9": 4, "10.7.0.9": 4}),
         ("kmod_driver rules", "many", {"read back": True, "moved": True, "read": True, "marked": True}),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Settings of an open connection as socket options: read from a borrowed socket, and set on it.
+"""Settings of an open connection as socket options: read from a socket, and set on it.
 
 Source     tcp(7), socket(7); linux/net/ipv4/tcp.c (do_tcp_setsockopt), net/core/sock.c (SO_MAX_PACING_RATE)
 """
@@ -7,18 +7,24 @@ Source     tcp(7), socket(7); linux/net/ipv4/tcp.c (do_tcp_setsockopt), net/core
 from __future__ import annotations
 
 import socket
+import struct
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from configtron.model.knobs import KERNEL
 from configtron.model.nouns import Profile, Value
+from configtron.tune.drivers.bpf.layout import WRAPPED
 
 CONTROL = "tcp_congestion_control"
 _CONTROL_BYTES = 16
 _TCP_CONGESTION = 13
 # linux/socket.h
 _SO_COOKIE, _COOKIE_BYTES = 57, 8
+# Of struct tcp_info (linux/tcp.h): time-out (us), congestion window, retransmitted segments, most pacing rate, data
+# segments sent.
+_INFO = struct.Struct("=8xI68xI16xI8xQ36xI")
+INFO_BYTES = _INFO.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,13 @@ def as_options(profile: Profile | None) -> dict[str, Value]:
     if "nagle" in settings:
         settings["nagle"] = 1 - int(str(settings["nagle"]))
     return settings
+
+
+def told(info: bytes, control: str) -> dict[str, Value]:
+    """Return knob -> value as struct tcp_info and the congestion control's name tell it; also `cwnd` and `rto_us`."""
+    rto_us, window, repeated, rate, sent = _INFO.unpack_from(info)
+    begun = {} if repeated or sent else {"initcwnd": window}
+    return {CONTROL: WRAPPED.get(control, control), "max_pacing_rate": rate, "cwnd": window, "rto_us": rto_us, **begun}
 
 
 def control_of(one: socket.socket) -> str:

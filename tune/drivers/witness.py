@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Settings that clients' new connections really have, compared with the rules; sends nothing, writes nothing.
+"""Settings that clients' new connections really have, compared with the rules; no packet leaves, nothing is written.
 
 Question   The rules read back as written; does a client get them?
-Method     inet_diag lists the accepted connections of a place with their congestion control and window. The longest
-           matching prefix of the rules says what each should have. Only connections that were accepted after the
-           rules came into force count. The kernel records no time for a connection, but it numbers sockets (inodes).
-           Once the rules are in force, `newest_sockets` notes the newest number of each processor.
+Method     inet_diag lists the accepted connections of a place with their congestion control, window and pacing. The
+           longest matching prefix of the rules says what each should have. Only connections that were accepted after
+           the rules came into force count. The kernel records no time for a connection, but it numbers sockets
+           (inodes). Once the rules are in force, `newest_sockets` notes the newest number of each processor.
+           For each prefix of a sample there is also a connection of our own (`own_connections.py`).
 Stop when  `MOST` connections of each prefix were compared.
 Reads as   If no connection of a prefix has a setting, that is a difference: its clients do not get the rule. If
-           some have it, a program changed the others (TCP_CONGESTION): each is listed, but is no difference.
+           some have it, a program changed the others (TCP_CONGESTION): each is listed, but is no difference. What a
+           connection of our own has is a difference by itself: no program has set anything on it.
 Fails as   Not seen: older connections; a new one for which accept(2) was already waiting, since its number is older;
-           settings that inet_diag does not show; initcwnd after the first data; all connections while the kernel
-           draws profiles at random. A connection that was established before the rules and accepted after them counts.
+           settings that no socket shows; initcwnd after the first data; all connections while the kernel draws
+           profiles at random. A connection that was established before the rules and accepted after them counts.
 Source     sock_diag(7); fs/inode.c (get_next_ino: a processor takes numbers by the `BATCH`), net/socket.c (sock_alloc)
 """
 
@@ -19,20 +21,21 @@ from __future__ import annotations
 
 import os
 import socket
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from ipaddress import ip_address, ip_network
 
 from configtron.linux.sock_diag import CONGESTION, INFO, extensions
 from configtron.model.errors import ConfigtronError
-from configtron.model.nouns import Profile
+from configtron.model.nouns import Profile, Value
 from configtron.model.protocols import Driver
 from configtron.model.tuning import Answers, Difference, Rules
-from configtron.tune.drivers.bpf.layout import WRAPPED
 from configtron.tune.drivers.open_connections import PrefixLookup, draws
+from configtron.tune.drivers.own_connections import IDLE, shown_to
 from configtron.tune.drivers.pidfd_options import OpenClient, open_clients
-from configtron.tune.drivers.socket_options import CONTROL
+from configtron.tune.drivers.route.answers import spread
+from configtron.tune.drivers.socket_options import CONTROL, OPTIONS, told
 
 # Connections of one prefix that are compared; more would show the same.
 MOST = 20
@@ -40,8 +43,13 @@ MOST = 20
 BATCH = 1024
 # Inode numbers have 32 bits and wrap around.
 _BATCHES = 2**32 // BATCH
-# Of struct tcp_info (linux/tcp.h): congestion window, retransmitted segments, data segments sent.
-_WINDOW = struct.Struct("=80xI16xI52xI")
+# Knobs that a connection of our own shows; what a route sets has no effect on it.
+_EVERY_CLIENTS = frozenset((CONTROL, IDLE))
+_CLIENTS = frozenset((CONTROL, IDLE, "initcwnd", "cwnd", *OPTIONS))
+OWN: Mapping[str, Collection[str]] = {"kmod": _CLIENTS, "ebpf": _CLIENTS, "sysctl": _EVERY_CLIENTS}
+# Clients without a prefix of their own (RFC 5737); ::1 is the only one of IPv6 (own_connections.py).
+_OF_DEFAULT = ("192.0.2.1", "::1")
+BY_OWN = "so has a connection of our own from there"
 UNSEEN = "no connection of a client of these rules to look at"
 DRAWN = "the kernel draws clients' profiles; no connection was looked at"
 WHY = "another program set it, or the rule did not reach it"
@@ -80,15 +88,25 @@ def is_newer(inode: int, newest: Sequence[int]) -> bool:
     return bool(last) and all((batch - other) % _BATCHES < _BATCHES // 2 for other in last)
 
 
-def witness(driver: Driver, rules: Rules, newest: Sequence[int]) -> Answers:
-    """Return how the settings of connections that are newer than these sockets differ from the rules."""
+def witness(driver: Driver, rules: Rules, newest: Sequence[int], *, pause: bool = True) -> Iterator[Answers]:
+    """Yield how connections differ from the rules: those that are newer than these sockets, then some of our own.
+
+    pause   whether some of our own fall idle, for as long as a second
+    """
     try:
         if draws(driver):
-            return Answers(note=DRAWN)
+            yield Answers(note=DRAWN)
+            return
         asked = extensions(INFO, CONGESTION)
         found = [one for one in open_clients(driver.place, asked) if is_newer(one.inode, newest)]
+        yield _of_clients(driver, rules, found)
     except (ConfigtronError, OSError) as error:
-        return Answers(note=f"open connections were not looked at: {error}")
+        yield Answers(note=f"open connections were not looked at: {error}")
+    if driver.name in OWN:
+        yield own_connections(driver, rules, pause=pause)
+
+
+def _of_clients(driver: Driver, rules: Rules, found: Collection[OpenClient]) -> Answers:
     lookup = PrefixLookup(rules if found else Rules())
     clients: dict[tuple[int, int, int], list[tuple[OpenClient, Profile]]] = {}
     for one in found:
@@ -97,7 +115,7 @@ def witness(driver: Driver, rules: Rules, newest: Sequence[int]) -> Answers:
             known.append((one, profile))
     broken, programs = list[Difference](), list[str]()
     for sample in clients.values():
-        shown = [each for one, profile in sample for each in _compared(driver.name, one, profile)]
+        shown = [each for one, profile in sample for each in _compared(driver.name, _scope(one), _told(one), profile)]
         reached = {each.knob for each in shown if each.applied == each.found}
         for each in (each for each in shown if each.applied != each.found):
             if each.knob in reached:
@@ -109,18 +127,61 @@ def witness(driver: Driver, rules: Rules, newest: Sequence[int]) -> Answers:
     return Answers(0, 0, tuple(broken), tuple(programs), looked_at, "" if clients else UNSEEN)
 
 
-def _compared(driver: str, one: OpenClient, profile: Profile) -> Iterator[Difference]:
+def _scope(one: OpenClient) -> str:
+    host = f"[{one.address}]" if one.address.version == 6 else one.address
+    return f"{host}:{one.client_port} to port {one.port}"
+
+
+def _told(one: OpenClient) -> Mapping[str, Value]:
+    return told(one.shown[INFO], one.shown[CONGESTION].rstrip(b"\0").decode())
+
+
+def _compared(driver: str, scope: str, shown: Mapping[str, Value], profile: Profile) -> Iterator[Difference]:
     """Yield the profile's value and the connection's value of each setting that the connection shows."""
     wanted = dict(profile.settings)
-    host = f"[{one.address}]" if one.address.version == 6 else one.address
-    scope = f"{host}:{one.client_port} to port {one.port}"
-    if CONTROL in wanted:
-        name = one.shown[CONGESTION].rstrip(b"\0").decode()
-        yield Difference(scope, CONTROL, str(wanted[CONTROL]), WRAPPED.get(name, name))
-    window, repeated, sent = _WINDOW.unpack_from(one.shown[INFO])
-    clamp = wanted.get("cwnd_clamp")
-    if clamp is None and "initcwnd" in wanted and not repeated and not sent:
-        yield Difference(scope, "initcwnd", str(wanted["initcwnd"]), str(window))
+    for knob in (knob for knob in shown if knob in wanted and not (knob == "initcwnd" and "cwnd_clamp" in wanted)):
+        # The kernel lowers this bound by itself, to what its buffers hold.
+        if knob != "window_clamp" or int(str(shown[knob])) > int(str(wanted[knob])):
+            yield Difference(scope, knob, str(wanted[knob]), str(shown[knob]))
+    clamp, window = wanted.get("cwnd_clamp"), shown.get("cwnd", 0)
     # A window below the clamp shows nothing. With `route`, a client's first connection has no clamp yet.
-    if clamp is not None and driver != "route" and window > int(str(clamp)):
+    if clamp is not None and driver != "route" and int(str(window)) > int(str(clamp)):
         yield Difference(scope, "cwnd_clamp", str(clamp), str(window))
+
+
+def own_connections(driver: Driver, rules: Rules, *, pause: bool) -> Answers:
+    """Return how connections of our own differ from the rules, one for each of a sample of prefixes."""
+    default = [("default", address) for address in _OF_DEFAULT if rules.default and not _prefix_of(rules, address)]
+    clients = [*default, *_clients(rules)]
+    profiles = {scope: rules.profiles[rules.prefixes.get(scope, rules.default)] for scope, _ in clients}
+    one_each = {profile.name: scope for scope, profile in profiles.items() if pause and IDLE in dict(profile.settings)}
+    differences = dict[tuple[str, str], Difference]()
+    try:
+        for shown in shown_to(driver.place, clients, one_each.values()):
+            told_here = {knob: value for knob, value in shown.values.items() if knob in OWN[driver.name]}
+            for each in _compared(driver.name, shown.scope, told_here, profiles[shown.scope]):
+                if each.applied != each.found:
+                    differences[each.scope, each.knob] = replace(each, found=f"{each.found}: {BY_OWN}")
+    except (ConfigtronError, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        return Answers(unasked=(f"no connection of our own could be made: {why}",))
+    return Answers(len(clients), len(profiles), tuple(differences.values()))
+
+
+def _clients(rules: Rules) -> Iterator[tuple[str, str]]:
+    """Yield prefixes, each with an address of which it is the longest prefix."""
+    for scope in spread([*rules.prefixes]):
+        network = ip_network(scope)
+        ends = (network[0] + min(1, network.num_addresses - 1), network[-1] - min(1, network.num_addresses - 1))
+        usable = [each for each in (*ends, *map(ip_address, _OF_DEFAULT)) if each in network and each.packed[0]]
+        for address in usable if network.version == 4 else [each for each in (ip_address("::1"),) if each in network]:
+            if not address.is_multicast and _prefix_of(rules, str(address)) == scope:
+                yield scope, str(address)
+                break
+
+
+def _prefix_of(rules: Rules, address: str) -> str:
+    """Return the longest prefix of an address; "" if it has none."""
+    one = ip_network(address)
+    longer = (str(one.supernet(new_prefix=length)) for length in range(one.max_prefixlen, -1, -1))
+    return next((prefix for prefix in longer if prefix in rules.prefixes), "")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def run(keys: Path | None, map_file: Path | None, policy: str | None, **given: A
     log_progress()
     staged = StageOptions(given.pop("stage_clients"), given.pop("dark_hours"), given.pop("stages"))
     strategies = given.pop("strategies")
-    options = ManagerOptions(settings().db, key_folder(keys), **given)
+    options = ManagerOptions(settings().db, key_folder(keys), argv=tuple(sys.argv[1:]), **given)
     maker = chosen_maker(options, map_file, policy, staged, strategies)
     with asked_to_stop() as stopping:
         run_manager(options, maker, stop=stopping)

@@ -47,9 +47,8 @@ ESTIMATORS, USUAL = ("dr", "dr_ln", "ips", "snips"), ("dr", "dr_ln")
 @log_option
 @last_option
 @form_options
-def evaluate(
-    candidates: tuple[str, ...], estimators: tuple[str, ...], log: int, last: int, form: str, output_file: str
-) -> None:
+def evaluate(candidates: tuple[str, ...], estimators: tuple[str, ...], log: int, last: int, form: str,
+             output_file: str) -> None:  # fmt: skip
     """Estimate the mean page load time that a candidate would have had on logged outcomes, before any client gets it.
 
     A candidate is a policy that learns (`learn status`), `default`, or one configuration for all clients: KNOB=VALUE,

@@ -52,9 +52,8 @@ ADVANCED = (
 )  # fmt: skip
 
 
-def making_of(
-    *, all_configurations: bool, warm: BinaryIO | None, damage_from: BinaryIO | None, **given: Any
-) -> PolicyOptions:
+def making_of(*, all_configurations: bool, warm: BinaryIO | None, damage_from: BinaryIO | None, **given: Any
+              ) -> PolicyOptions:  # fmt: skip
     """Return the options as the service takes them. Errors: `BadInput` for a bound that is none."""
     from configtron.service.learning.lessons import PolicyOptions
 

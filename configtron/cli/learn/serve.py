@@ -10,11 +10,11 @@ import click
 from configtron.cli.advanced import LongCommand
 from configtron.cli.completing import drivers, either
 from configtron.cli.learn.options import stage_options
-from configtron.cli.options import budget_option, seed_option, span_option, with_options
+from configtron.cli.options import budget_option, retyped, seed_option, span_option, typed, with_options
 from configtron.cli.output import say
 from configtron.cli.param_types import Finite
 from configtron.cli.settings import settings
-from configtron.cli.tune.options import beacons_option, guard_options, log_options, ports_option
+from configtron.cli.tune.options import beacons_option, guard_options, log_options, ports_option, sites_option
 from configtron.linux.signals import asked_to_stop
 from configtron.model.choices import WEB_SERVERS
 from configtron.model.errors import DONE, INTERRUPTED, BadInput
@@ -55,10 +55,9 @@ ADVANCED = ("allow_unfair", "epoch_s", "least_clients", "seed", "strategies", "s
 @click.command(cls=LongCommand, advanced=ADVANCED)
 @OPTIONS
 @stage_options
-@click.option("--sites", default="", metavar="NAME,...", help="Hosts that are sites of their own, and patterns"
-              " (*.example.org), each one site; all others count as one.  [default: each host is a site]")  # fmt: skip
+@sites_option
 @click.option("--page", default="", metavar="HOST:PORT", help="Serve the live page and /metrics there.")
-def serve(span_s: float | None, server: str | None, undo: bool, **given: Any) -> int:
+def serve(span_s: float | None, server: str | None, undo: bool, fresh: bool, **given: Any) -> int:
     """Tune this host's clients and learn from their page loads, until Ctrl-C; then restore the previous settings.
 
     All clients keep Default until --begin-with page loads have come in. Then each epoch has a map, which reaches the
@@ -74,13 +73,16 @@ def serve(span_s: float | None, server: str | None, undo: bool, **given: Any) ->
         # Set the web server up, or take that back, and print what was done.
         from configtron.service.outcomes.web_setup import SetupOptions, set_up, take_back
 
-        taken = {name: given[name] for name in ("beacons", "log_path", "log_group", "ports")}
-        for line in take_back(server) if undo else set_up(SetupOptions(server, **taken)):
+        if fresh or span_s is not None:
+            raise BadInput("--fresh and --for are of one run; leave them out of the unit that --setup writes")
+        taken = {name: given.pop(name) for name in ("beacons", "log_path", "log_group", "ports")}
+        more = tuple(word for name in typed() if name in given for word in retyped(name, given[name]))
+        for line in take_back(server) if undo else set_up(SetupOptions(server, more=more, **taken)):
             say(line)
         return DONE
     from configtron.service.learning.serve_local import serve_local, serve_options, until
 
     log_progress()
     with asked_to_stop() as stopping:
-        serve_local(serve_options(settings().db, **given), until(stopping, span_s))
+        serve_local(serve_options(settings().db, fresh=fresh, **given), until(stopping, span_s))
         return INTERRUPTED if stopping() else DONE

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import click
 
 from configtron.cli.output import say
 from configtron.cli.param_types import NamedPath
-from configtron.cli.tune.options import log_options
+from configtron.cli.tune.options import log_options, sites_option
 from configtron.cli.tune.resolved import lease_options
 from configtron.linux.signals import asked_to_stop
 from configtron.model.errors import DONE, INTERRUPTED, path_errors
@@ -29,6 +30,7 @@ FOLDER, USER = Path("/var/lib/configtron-agent"), "configtron-agent"
 @click.option("--beacons", metavar="HOST:PORT", help="Where the web server passes beacons of page loads on to, as in"
               " 127.0.0.1:9315; without it, none are taken.")  # fmt: skip
 @log_options
+@sites_option
 @click.option("--join", "line", metavar="LINE", help="Join the manager that printed this line, and end; - reads it from"
               " standard input, @FILE from a file.")  # fmt: skip
 @click.option("--key", is_flag=True, help="Print this host's public key for `enroll --key`, and end.")
@@ -53,7 +55,8 @@ def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, l
     if line is not None:
         if line == "-" or line.startswith("@"):
             with path_errors(line), click.open_file(line.removeprefix("@"), errors="replace") as file:
-                line = file.readline(MOST_LINE).strip()
+                lines = iter(partial(file.readline, MOST_LINE), "")
+                line = next(filter(None, (each.strip("\ufeff \t\r\n") for each in lines)), "")
         joining = enrolment.join_line(line)
         address = enrolment.join(folder, joining, user)
         joined = f"joined {address.endpoint}" + (f" as {joining.name}" if joining.name else " by its next key")
@@ -61,6 +64,6 @@ def agent(folder: Path, user: str, beacons: str | None, log_path: Path | None, l
         return DONE
     log_progress()
     with asked_to_stop() as stopping:
-        pages = pages_options(beacons, log_path, log_group)
+        pages = pages_options(beacons, log_path, log_group, more.pop("sites"))
         run_agent(AgentOptions(lease_options(), folder, user, pages, **more), stop=stopping)
         return INTERRUPTED if stopping() else DONE

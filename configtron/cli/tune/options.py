@@ -33,6 +33,9 @@ where_options = with_options(
 log_socket_option = click.option("--log-socket", "log_path", type=NamedPath(dir_okay=False, path_type=Path),
                                  metavar="PATH", help="Socket of the web server's access log."
                                  "  [default: /run/configtron/outcomes.log]")  # fmt: skip
+sites_option = click.option("--sites", default="", metavar="NAME,...", help="Hosts that are sites of their own, and"
+                            " patterns (*.example.org), each one site; all others count as one.  [default: each host is"
+                            " a site]")  # fmt: skip
 beacons_option = click.option("--beacons", default="127.0.0.1:9315", show_default=True, metavar="HOST:PORT",
                               help="Where the web server passes beacons on to.")  # fmt: skip
 

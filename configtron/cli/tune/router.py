@@ -30,9 +30,8 @@ from configtron.report.files import opened
 @click.option("--rollback", is_flag=True, help="Exchange the map with the one before.")
 @click.option("--example", is_flag=True, help="Print how the server's configuration uses the map.")
 @form_options
-def router(
-    file: Path | None, dry_run: bool, rollback: bool, example: bool, form: str, output_file: str, **front: Any
-) -> None:
+def router(file: Path | None, dry_run: bool, rollback: bool, example: bool, form: str, output_file: str, **front: Any
+           ) -> None:  # fmt: skip
     """Route the clients of each prefix to a pool of servers that is set up as their profile asks.
 
     HTTP version and SETTINGS are a server's own: a profile with such knobs is put in force by the pool that serves

@@ -28,9 +28,8 @@ _MONITORED = _FAILED | zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_CONNECT_RETRIED
 class AgentSockets:
     """The connected socket of an agent; several agents of one process may share a context. Errors: `BadInput`."""
 
-    def __init__(
-        self, address: ManagerAddress, pair: CurvePair, context: zmq.Context[zmq.Socket[bytes]] | None = None
-    ) -> None:
+    def __init__(self, address: ManagerAddress, pair: CurvePair, context: zmq.Context[zmq.Socket[bytes]] | None = None
+                 ) -> None:  # fmt: skip
         self._own = context is None
         self._context = context if context is not None else zmq.Context()
         self._address = address

@@ -86,17 +86,11 @@ class BeaconJoin:
     """
 
     def __init__(
-        self,
-        agent: str,
-        boot: str,
-        caps: InfluenceCaps | None = None,
+        self, agent: str, boot: str, caps: InfluenceCaps | None = None,
         token: Callable[[str], bool] = lambda token: TOKEN.fullmatch(token) is not None,
-        sequence: int = 0,
-        apart_ns: int = APART_NS,
-        most_early: int = MOST_EARLY,
-        settle_ns: int = SETTLE_NS,
+        sequence: int = 0, apart_ns: int = APART_NS, most_early: int = MOST_EARLY, settle_ns: int = SETTLE_NS,
         site_of: Callable[[str], str] = str,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.counts: Counter[str] = Counter()
         self._apart_ns, self._most_early = apart_ns, most_early
         self.agent, self.boot, self.sequence = agent, boot, sequence

@@ -85,6 +85,7 @@ UNTAUGHT = {
     "not-by-transport": "the load failed before a connection was tried",
     "undrawn": "the client's profile is not known",
     "window-cut": "the kernel reduced the initial window after retransmitted SYN-ACKs: not the profile's window",
+    "dated-ahead": "its date or its epoch is more than a minute ahead of the manager's clock",
     "moved": "the connection's profile was changed while it was open",
     NOT_HERE: "its client was assigned a profile that this agent's driver lacks: it had the untouched stack",
 }

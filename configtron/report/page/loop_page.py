@@ -30,7 +30,7 @@ LOOP_ALONE = (
 )
 READING = (
     ("Control group", "clients that keep Default in every epoch, assigned by a keyed hash, the same on every server. "
-     "All others are called tuned here, whether or not their class has profiles."),
+     "All others are called tuned here, whether or not their class has profiles. A profile default equals Default."),
     ("Interval", "95 %, and it may be read at any time: of reports that are read again and again one in twenty is ever "
      "wrong, goal by goal. Clients count once an epoch, and prefixes together, however many loads they have."),
     ("p95", "of all loads; one that failed is slower than all others, so killing connections makes no page faster."),
@@ -62,6 +62,8 @@ def render(inputs: ReportInputs, *, refresh_s: int = 0) -> str:
 
 # Rows of a table that stand open; the others are folded.
 OPEN_ROWS = 12
+# How heads of columns begin whose cells are counts, of class num.
+COUNTS = "Loads", "Prefixes"
 
 # --- what is claimed -------------------------------------------------------------------------------------------------
 
@@ -298,7 +300,7 @@ def _prefixes(inputs: ReportInputs) -> Element:
     if not inputs.prefixes:
         return add(section, el("p", "No load of a prefix yet.", class_="soft"))
     more = f" {inputs.prefixes_more} prefixes with fewer loads are left out." if inputs.prefixes_more else ""
-    note = f"By the latest map that loads of a prefix had; shares are those by which its clients are assigned.{more}"
+    note = f"Shares of clients by the latest map that loads had; profiles that no load had yet are left out.{more}"
     add(section, el("p", note, class_="soft"))
     first, rest = inputs.prefixes[:OPEN_ROWS], inputs.prefixes[OPEN_ROWS:]
     for lines in (first, rest):
@@ -362,9 +364,8 @@ def _quality(inputs: ReportInputs) -> Element:
     add(section, el("p", words, class_="warn" if ratio.units and ratio.p < RATIO_ERROR else "soft"))
     aside = sum(quality.aside.values())
     share = f" ({100 * aside / quality.rows:.1f} %)" if quality.rows else ""
-    add(
-        section, el("p", f"{quality.counted} loads count; {aside}{share} are set aside; {quality.lost} rows were lost.")
-    )
+    words = f"Loads that count: {quality.counted}; set aside: {aside}{share}; rows lost: {quality.lost}."
+    add(section, el("p", words))
     rows = [(reason, str(count)) for reason, count in sorted(quality.aside.items(), key=lambda pair: (-pair[1], pair))]
     return (
         add(section, _table(("Set aside because", "Rows"), rows, "Reasons that agents reported.")) if rows else section
@@ -401,7 +402,8 @@ def _agents(agents: Sequence[AgentLine]) -> Element:
 
 
 def _heads(heads: Sequence[str]) -> Element:
-    return el("thead", el("tr", *(el("th", head, scope="col") for head in heads)))
+    cells = (el("th", head, scope="col", class_="num" if head.startswith(COUNTS) else None) for head in heads)
+    return el("thead", el("tr", *cells))
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], label: str) -> Element:

@@ -15,7 +15,7 @@ import numpy as np
 from configtron.fingerprint.capture import native
 from configtron.fingerprint.capture.dissect import Dissector
 from configtron.fingerprint.capture.pcap import BAD_TIME
-from configtron.fingerprint.capture.reading import LEFT, read
+from configtron.fingerprint.capture.reading import BROKEN, CUT, LEFT, read
 from configtron.fingerprint.capture.source import CaptureSource, opened
 from configtron.fingerprint.capture.tshark import opened_by
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, Endpoint, Frames, Rows
@@ -40,19 +40,14 @@ UNREAD = ("cut-", "malformed-")
 LOOK_BYTES = 1 << 16
 Lacks = Callable[[ModuleNotFoundError], object]
 Taken = Callable[[Frames, CaptureSource], Frames]
-# Counts of frames that something was found in, beside the totals.
-FOUND = frozenset(
-    (
-        *OPENED,
-        *"frames tcp connections dissected longer-than-frame out-of-order out-of-order-us clock-step".split(),
-        LEFT,
-    )
-)
+# Counts of frames that something was found in, beside the totals; and of files.
+FOUND = frozenset((*OPENED, LEFT, CUT, BROKEN, "frames", "tcp", "connections", "dissected", "longer-than-frame",
+                   "out-of-order", "out-of-order-us", "clock-step"))  # fmt: skip
 _SEALED = "is encrypted; capture where it is not: on the tunnel's own interface, or behind its end"
 # Link types that are not read.
 _LINKS = {
-    143: "DOCSIS", 187: "Bluetooth", 189: "USB", 195: "802.15.4", 197: "ERF", 201: "Bluetooth", 220: "USB", 227: "CAN",
-    230: "802.15.4", 249: "USB", 253: "netlink", 254: "Bluetooth",
+    143: "DOCSIS", 149: "PKTAP", 187: "Bluetooth", 189: "USB", 195: "802.15.4", 197: "ERF", 201: "Bluetooth",
+    220: "USB", 227: "CAN", 230: "802.15.4", 249: "USB", 253: "netlink", 254: "Bluetooth", 258: "PKTAP",
 }  # fmt: skip
 # What a counter's frames are, and what to do.
 REMEDIES = {
@@ -159,16 +154,26 @@ class CaptureReading:
             cost = f"{frames} not read ({', '.join(kinds)}), so no connection counts as whole"
             found.append(f"{cost}; {self._dissect.missing}" if self._dissect.missing else cost)
         rest = {name: many for name, many in self.counts.items() if name not in FOUND and many}
-        if rest and not unread and not self.counts["tcp"]:
+        if rest and self.counts["frames"] and not unread and not self.counts["tcp"]:
             kinds.append(max(rest, key=lambda name: rest[name]))
             found.append(f"no TCP: most frames are {kinds[-1]} ({rest[kinds[-1]]} of {self.counts['frames']})")
+        if self.counts[CUT] and not self.counts["frames"]:
+            found.append("no TCP: the capture ends within its first packet (cut-file); capture again")
         kinds += [SECOND_NETWORK] * (self.counts[SECOND_NETWORK] > 0)
         return found + [f"{kind}: {REMEDIES[kind]}" for kind in dict.fromkeys(kinds) if kind in REMEDIES]
 
 
-def connection_forms(path: str, lacks: Lacks = str) -> list[dict[str, Json]]:
-    """Return every connection of one capture as JSON Lines have it. Errors: `BadInput`, `Missing`."""
-    found = sorted(CaptureReading((path,), lacks=lacks).connections(), key=lambda one: one.frame)
+class CutCapture(BadInput):
+    """A capture that is not read to its end."""
+
+
+def connection_forms(path: str, lacks: Lacks = str, *, whole: bool = False) -> list[dict[str, Json]]:
+    """Return every connection of one capture as JSON Lines have it. Errors: `BadInput`, `Missing`; with `whole`,
+    `CutCapture`."""
+    reading = CaptureReading((path,), lacks=lacks)
+    found = sorted(reading.connections(), key=lambda one: one.frame)
+    if whole and (cut := (+reading.counts).keys() & {CUT, BROKEN}):
+        raise CutCapture(f"{path}: {', '.join(cut)}: the connections at its end are not whole; capture again")
     return [form(one, [path]) for one in found]
 
 

@@ -141,9 +141,8 @@ def drawn_map(head: HeadForm, epoch: int, barred: Mapping[str, str]) -> DrawnMap
     return DrawnMap(head, epoch, {**profiles, NOT_HERE: Profile(NOT_HERE)}, mixes)
 
 
-def refused_entries(
-    profiles: Mapping[str, Profile], barred: Mapping[str, str], left_out: Mapping[str, str]
-) -> tuple[tuple[tuple[str, str], ...], int]:
+def refused_entries(profiles: Mapping[str, Profile], barred: Mapping[str, str], left_out: Mapping[str, str]
+                    ) -> tuple[tuple[tuple[str, str], ...], int]:  # fmt: skip
     """Return what an agent leaves out of a map, by name with the reason, and how many entries are beyond the list.
 
     Profiles that are `NOT_HERE` come last and are not counted: their classes are in force.

@@ -24,9 +24,9 @@ from configtron.service.fleet.map_journal import DrawnPlace
 from configtron.service.lease import watchdog_process
 from configtron.service.lease.apply_transaction import apply_rules
 from configtron.service.lease.context import LeaseContext, context_of, exclusive_lock
-from configtron.service.lease.kernel_rules import in_force
+from configtron.service.lease.kernel_rules import in_force, usable
 from configtron.service.lease.options import AUTO, LeaseOptions
-from configtron.service.lease.planner import reach_of, usable
+from configtron.service.lease.planner import reach_of
 from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import JournalBehind, undo
 from configtron.tune.drivers import load

@@ -179,9 +179,8 @@ def own_key(folder: Path, user: str = "") -> str:
     return public
 
 
-def rotate(
-    database: Path, keys: Path, within_h: float = 24.0, now_s: float | None = None
-) -> tuple[KeyRotation, JoinLine]:
+def rotate(database: Path, keys: Path, within_h: float = 24.0, now_s: float | None = None
+           ) -> tuple[KeyRotation, JoinLine]:  # fmt: skip
     """Begin to rotate the manager's key, or give a rotation that is under way another time; return it, and the line
     that every agent joins by afterwards.
 

@@ -253,9 +253,8 @@ def shares_of(text: str) -> dict[str, float]:
     return checked_shares(found)
 
 
-def chosen_maker(
-    options: ManagerOptions, map_file: Path | None, policy: str | None, stages: StageOptions, strategies: str = ""
-) -> MapMaker | LearnerRecipe:
+def chosen_maker(options: ManagerOptions, map_file: Path | None, policy: str | None, stages: StageOptions,
+                 strategies: str = "") -> MapMaker | LearnerRecipe:  # fmt: skip
     """Return the maker of a file's map, or how a process makes that of a policy, and the stages by which its maps reach
     clients.
 

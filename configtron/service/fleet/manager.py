@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import socket
 import time
 from collections.abc import Callable
@@ -45,6 +46,7 @@ class ManagerOptions:
     keys        folder of its two keys; made if absent
     endpoint    tcp://ADDRESS:PORT
     after_term  the next term is higher than that: for a manager whose database was restored
+    argv        what it was started by, after the program: of the command that an error names
     fresh       forget what the maker before learned; outcomes, agents and maps stay
     metrics     HOST:PORT of the live page and of /metrics; "": none
     """
@@ -53,6 +55,7 @@ class ManagerOptions:
     keys: Path
     endpoint: str = ENDPOINT
     after_term: int = 0
+    argv: tuple[str, ...] = ("learn", "manager", "run")
     fresh: bool = False
     metrics: str = ""
 
@@ -98,7 +101,9 @@ def run_manager(options: ManagerOptions, maker: MapMaker | LearnerRecipe, *, sto
                     if (due := core.key_due(time.time_ns())) is not None:
                         sockets = _rotated(core, sockets, options, due)
                     if core.stopped:
-                        raise Refused(core.stopped)
+                        again = shlex.join(["configtron", *options.argv, "--after-term", str(core.obeyed_term)])
+                        remedy = f"; if this database was restored from a backup: {again}" if core.obeyed_term else ""
+                        raise Refused(core.stopped + remedy)
         finally:
             sockets.close()
 

@@ -30,7 +30,7 @@ from configtron.fleet.manager_session import (
 from configtron.fleet.map_document import MapRefused, document, opened, signed, whole_map
 from configtron.fleet.messages import refused_count
 from configtron.model.errors import BadInput, Busy, Unwritten
-from configtron.model.fleet import FleetMap
+from configtron.model.fleet import FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
 from configtron.model.records import Json, canonical
 from configtron.service.fleet.agent_limits import AgentLimits, barred_by, limits_form, limits_of_form, limits_of_hello
@@ -52,6 +52,8 @@ log = logging.getLogger("configtron.fleet")
 
 # s between two questions to the learner, and two readings of the allow-list, the term and the operator's wishes.
 MAKE_S, READ_S = 0.5, 0.5
+# ns that a row may be dated ahead of the manager's clock: hosts that synchronise their clocks differ by far less.
+AHEAD_NS, AHEAD = 60 * 10**9, "dated-ahead"
 # s between two writings of the agents' states and of what the learner knows, while nothing is published.
 STATE_S, SAVE_S = 2.0, 60.0
 # Parts of its validity after which a map is published again: while the learner is idle, and whatever it does.
@@ -76,7 +78,7 @@ class ManagerCore:
     """One start of a manager. Times: seconds of a clock that is never set back; now_ns: wall clock.
 
     maker    what makes maps, within this process, by which `stages`; or a learner, which has its own
-    stopped  why it is to end; "": it goes on
+    stopped  why it is to end; "": it goes on; obeyed_term: of the manager that agents obey instead, 0: not known
     """
 
     def __init__(self, store: FleetStore, maker: MapMaker | MapLearner, key: SigningKey, name: str, now_ns: int,
@@ -84,7 +86,7 @@ class ManagerCore:
         self.store, self._key, self.stages = store, key, stages
         self.term = store.begin_term(name)
         self.session = ManagerSession(name, self.term, store.allowed(), key)
-        self.stopped = ""
+        self.stopped, self.obeyed_term = "", 0
         self._map: FleetMap | None = None
         self._version = 0
         # The current version, and since when it was seen to be.
@@ -179,8 +181,8 @@ class ManagerCore:
                         self._limits[agent] = limits_of_hello(hello)
                     # `learn manager agents` shows it with the next tick.
                     self._due.state = float("-inf")
-                case StopManager(reason):
-                    self.stopped = self.stopped or reason
+                case StopManager(reason, term):
+                    self.stopped, self.obeyed_term = self.stopped or reason, term
                 case ManagerRemark(text, urgent):
                     log.log(logging.WARNING if urgent else logging.INFO, "%s", text)
         return out
@@ -191,7 +193,7 @@ class ManagerCore:
         if not self._try(lambda: self.store.latest_term()[0] == self.term):
             return []
         try:
-            through = self.store.add_rows(batch.agent, batch.boot, batch.first, batch.rows, now_ns)
+            through = self.add_rows(batch.agent, batch.boot, batch.first, batch.rows, now_ns)
         except (Unwritten, Busy) as error:
             self._complain(error)
             return []
@@ -200,6 +202,16 @@ class ManagerCore:
         if rows:
             self._learner.hand(rows, last)
         return self.session.stored(batch.connection, batch.boot, through)
+
+    def add_rows(self, agent: str, boot: str, first: int, rows: Sequence[OutcomeRow], now_ns: int) -> int:
+        """Keep rows as the store does. One dated ahead, or of an epoch to come, does not teach: until then its prefix
+        would count no other clients. Errors: those of the store."""
+        ends_ns = now_ns + AHEAD_NS
+        latest = 0 if self._map is None else ends_ns // 10**9 // self._map.epoch_s
+        if any(row.at_ns > ends_ns or row.epoch > latest for row in rows):
+            rows = [row._replace(teaches=False, why_not=AHEAD) if row.at_ns > ends_ns or row.epoch > latest else row
+                    for row in rows]  # fmt: skip
+        return self.store.add_rows(agent, boot, first, rows, now_ns)
 
     def _try(self, write: Callable[[], object]) -> bool:
         """Do a write that may fail for want of room, or of a lock; the reason is logged once."""
@@ -396,7 +408,8 @@ def _state_text(state: AgentState, before: str) -> str:
     hello = state.hello
     form: dict[str, Json] = json.loads(before) if before else {}
     form |= {
-        "heard_s": state.heard_ns // 1_000_000_000, "held": f"{state.held[0]}.{state.held[1]}", "reason": state.reason,
+        "heard_s": state.heard_ns // 1_000_000_000, "held": f"{state.held[0]}.{state.held[1]}",
+        "reason": state.reason or state.refusal,
         "rejected": f"{state.rejected[0]}.{state.rejected[1]}" if state.rejected else "",
         "refused": refused_count(state.refused, state.omitted), "waiting": state.waiting, "dropped": state.dropped,
         "skew_s": round(state.skew_s), "frozen": state.frozen,

@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from configtron.intake.pageloads.beacon_join import SETTLE_NS
+from configtron.intake.pageloads.intake import IntakeOptions, sites_of
 from configtron.intake.pageloads.plan_book import ClientAsked
 from configtron.intake.receiving.http_endpoint import beacons_at
 from configtron.model.bounds import check_number, check_texts
@@ -44,18 +45,20 @@ MOST_QUESTIONS = 1_000
 @dataclass(frozen=True, slots=True)
 class PagesOptions:
     """host, port: where beacons come; log_path: socket of the web server's access log; settle_ns: until a page load's
-    row is complete; log_group: the socket's group; "": the one that `web_group` finds."""
+    row is complete; log_group: the socket's group; "": the one that `web_group` finds; sites: as of `sites_of`."""
 
     host: str
     port: int
     log_path: Path = LOG_PATH
     settle_ns: int = SETTLE_NS
     log_group: str = ""
+    sites: str = ""
 
     def __post_init__(self) -> None:
         """Check texts and numbers. Errors: `BadInput`."""
         check_texts(self)
         check_number("port", self.port, 0, 65_535, whole=True)
+        sites_of(self.sites)
 
     @property
     def text(self) -> str:
@@ -66,17 +69,18 @@ class PagesOptions:
     def of(cls, text: str) -> PagesOptions:
         """Return the options of `text`."""
         found = json.loads(text)
-        return cls(found["host"], found["port"], Path(found["log_path"]), found["settle_ns"], found["log_group"])
+        return cls(**(found | {"log_path": Path(found["log_path"])}))
 
 
-def pages_options(beacons: str | None, log_path: Path | None, log_group: str = "") -> PagesOptions | None:
+def pages_options(beacons: str | None, log_path: Path | None, log_group: str = "", sites: str = ""
+                  ) -> PagesOptions | None:  # fmt: skip
     """Return options as they are typed; None without `--beacons`. Errors: `BadInput`."""
     if beacons is None:
-        if log_path is not None or log_group:
-            option = "--log-group" if log_path is None else "--log-socket"
+        given = {"--log-socket": log_path, "--log-group": log_group, "--sites": sites}
+        if option := next((name for name, value in given.items() if value), ""):
             raise BadInput(f"{option} without --beacons: page loads need both; add --beacons 127.0.0.1:9315")
         return None
-    return PagesOptions(*beacons_at(beacons), log_path or LOG_PATH, log_group=log_group)
+    return PagesOptions(*beacons_at(beacons), log_path or LOG_PATH, log_group=log_group, sites=sites)
 
 
 class PageIntake:
@@ -88,7 +92,8 @@ class PageIntake:
         self._selector = selectors.DefaultSelector()
         self._loop = asyncio.SelectorEventLoop(self._selector)
         self._questions: deque[ClientAsked] = deque()
-        self.pages = PageOutcomes(spool.agent, spool.boot, self._keep, self._ask, settle_ns=options.settle_ns)
+        self.pages = PageOutcomes(spool.agent, spool.boot, self._keep, self._ask,
+                                  IntakeOptions(sites_of(options.sites)), settle_ns=options.settle_ns)  # fmt: skip
         self.refused: Counter[str] = Counter()
         self._report = CountsReport("page loads", self.pages.beacons.waiting)
         self._listens, self._listen_s, self._complaint = False, 0.0, ""

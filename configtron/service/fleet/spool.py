@@ -108,15 +108,16 @@ class Spool:
 
     def manager(self) -> tuple[tuple[int, str], str]:
         """Return (term, name) and proof of the manager that was obeyed last; (0, ""): none. Errors: `BadInput`."""
-        text, _, proof = self._file.fact("manager").partition("\n")
+        text, (of, _, proof) = self._file.fact("manager"), self._file.fact("proof").partition("\n")
         term, _, name = text.partition(" ")
         if term and not term.isdecimal():
             raise BadInput(f"{self._file.path}: no spool ({term[:20]!r} is no term); {MOVE}")
-        return ((int(term), name) if term else (0, "")), proof
+        return ((int(term), name) if term else (0, "")), (proof if of == text else "")
 
     def remember_manager(self, term: int, name: str, proof: str) -> None:
-        """Keep which manager is obeyed, and what it says of itself."""
-        self._file.remember("manager", f"{term} {name}\n{proof}")
+        """Keep which manager is obeyed, and what it says of itself. Earlier releases read the first as well."""
+        self._file.remember("proof", f"{term} {name}\n{proof}")
+        self._file.remember("manager", f"{term} {name}")
 
     def close(self) -> None:
         """Close the file."""

@@ -27,9 +27,8 @@ from configtron.service.progress import Progress, StepProgress, notice
 AGAIN = "learn again without"
 
 
-def without_dead_knobs(
-    store: Outcomes, found: Learner, upto: int, outcomes: int, progress: Progress
-) -> tuple[Recipe, TablePolicy, Watch | None] | None:
+def without_dead_knobs(store: Outcomes, found: Learner, upto: int, outcomes: int, progress: Progress
+                       ) -> tuple[Recipe, TablePolicy, Watch | None] | None:  # fmt: skip
     """If an interim analysis is due and finds dead knobs, return the recipe without them, a policy that has learned all
     outcomes up to number `upto` again, and its watch; else None. outcomes: how many those are."""
     if not interim.share(outcomes):

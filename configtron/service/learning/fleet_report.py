@@ -175,7 +175,7 @@ def _decision(one: MapRow, database: Path) -> MapDecision:
     place = f"{one.term}.{one.version}"
     words = ("configtron", "--db", str(database.absolute()), "learn", "manager", "rollback", place)
     command = shlex.join(words) if one.whole else ""
-    return MapDecision(place, one.made_at, one.why, one.prefixes, command)
+    return MapDecision(place, _when(datetime.fromisoformat(one.made_at)), one.why, one.prefixes, command)
 
 
 def _agents(facts: dict[str, str], revoked: dict[str, bool], source: str) -> tuple[AgentLine, ...]:

@@ -63,9 +63,8 @@ class Tested:
         return max(1, int(np.ceil(GROWN * self.test.outcomes)))
 
 
-def tested(
-    store: Outcomes, found: Learner, policy: TablePolicy, log: int, logged: Logged, among: Mask, *, spend: bool = True
-) -> Tested:
+def tested(store: Outcomes, found: Learner, policy: TablePolicy, log: int, logged: Logged, among: Mask, *,
+           spend: bool = True) -> Tested:  # fmt: skip
     """Return the verdict that stands; where none does, a new one, which is kept. spend: without it no test is made, and
     nothing of the error spent: a due test shows only what the log can show, which no effect changes. log: 0 is all;
     among: (configurations,)."""
@@ -88,9 +87,8 @@ def _grown(store: Outcomes, log: int, outcomes: int, test: GainTest) -> float:
     return max(store.count(log, test.position), outcomes - test.outcomes) / test.outcomes
 
 
-def verdict_of(
-    policy: TablePolicy, logged: Logged, among: Mask, error: float, profiles: Sequence[Profile] = ()
-) -> GainVerdict:
+def verdict_of(policy: TablePolicy, logged: Logged, among: Mask, error: float, profiles: Sequence[Profile] = ()
+               ) -> GainVerdict:  # fmt: skip
     """Logged outcomes compared, with that chance of any bound above its gain. profiles: all that the log has, if that
     is more than these outcomes'. Errors: `BadInput` for a log of other configurations."""
     grid, place = finer(policy.grid, profiles or logged.profiles)

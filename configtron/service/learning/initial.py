@@ -128,9 +128,8 @@ class InitialWindows(NamedTuple):
     rows: list[dict[str, Json]]
 
 
-def train_initial(
-    options: InitialOptions, progress: Progress = unheard, clock: Callable[[], float] = time.time
-) -> InitialTraining:
+def train_initial(options: InitialOptions, progress: Progress = unheard, clock: Callable[[], float] = time.time
+                  ) -> InitialTraining:  # fmt: skip
     """Read connections of files into the database, and learn all that are there anew. Errors: `BadInput`."""
     del progress
     with file_errors():

@@ -250,9 +250,8 @@ def _counted(progress: Progress, read: int, total: int) -> Callable[[int], None]
     return lambda n: progress(StepProgress(min(read + n, total - 1), total, LEARN, "outcomes"))
 
 
-def learn(
-    store: Outcomes, found: Learner, most: int | None, progress: Progress = unheard, cancelled: Cancelled = never
-) -> LearnResult:
+def learn(store: Outcomes, found: Learner, most: int | None, progress: Progress = unheard,
+          cancelled: Cancelled = never) -> LearnResult:  # fmt: skip
     """Teach a policy what is new, at most so many outcomes; each part is saved in one transaction. Outcomes of
     configurations that the policy lacks are set aside. `cancelled` is asked some four times a second; what is learned
     by then is saved."""

@@ -108,7 +108,7 @@ class LocalLearning:
         if not rows:
             return
         try:
-            self.core.store.add_rows(AGENT, self._boot, rows[0].sequence, rows, now_ns)
+            self.core.add_rows(AGENT, self._boot, rows[0].sequence, rows, now_ns)
         except Unwritten as error:
             if not self._full:
                 log.error("%s; outcomes wait in memory", error)

@@ -284,9 +284,8 @@ class CellTally:
         return DONE if self.medians == cells else PARTIAL
 
 
-def show_cells(
-    db: Path, found: Measurement, write_cells: Callable[[Iterable[Kept]], None], tensor: Path | None = None
-) -> tuple[CellTally, list[str]]:
+def show_cells(db: Path, found: Measurement, write_cells: Callable[[Iterable[Kept]], None], tensor: Path | None = None
+               ) -> tuple[CellTally, list[str]]:  # fmt: skip
     """Hand the cells of a measurement to a writer, then write its tensor into its folder, and to `tensor` too.
 
     Returns the count of cells by flag, and closing lines for people.
@@ -311,9 +310,8 @@ def _closing_lines(found: Measurement, tally: CellTally, shards: tuple[ShardRow,
         yield f"measurement {found.number}: its shards ran on {len(ran)} different softwares; {words}"
 
 
-def _write_tensor(
-    store: Measuring, number: int, layout: Layout, paths: list[Path], tally: CellTally, shards: tuple[ShardRow, ...]
-) -> None:
+def _write_tensor(store: Measuring, number: int, layout: Layout, paths: list[Path], tally: CellTally,
+                  shards: tuple[ShardRow, ...]) -> None:  # fmt: skip
     """Write a measurement's tensor to each of these files."""
     provenance = {
         "study": layout.study,

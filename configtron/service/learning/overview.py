@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 from configtron.db.outcomes import Learner, LogRow, Outcomes
 from configtron.learner.saved import Safety, classes_in, features_in, recipe_of, safety_in, set_aside_in
-from configtron.linux.xdg import SERVICES_DB, elsewhere
+from configtron.linux.xdg import MANAGERS_DB, SERVICES_DB, elsewhere
 from configtron.model.bounds import check_text
 from configtron.model.errors import BadInput
-from configtron.tune.fleet_units import SERVE
 
 
 class Metered(NamedTuple):
@@ -56,8 +55,9 @@ def remark(found: Status, db: Path) -> str:
     if found.logs or found.learners:
         return ""
     if db == SERVICES_DB:
-        unit = SERVE.removesuffix(".service")
-        return f"no outcomes yet; what is in their way: configtron doctor, and the log: journalctl -u {unit}"
+        return "no outcomes yet; what is in their way: configtron doctor, and the log: journalctl -u configtron-serve"
+    if db == MANAGERS_DB:
+        return "no outcomes yet; what is in their way shows on each agent's host: journalctl -u configtron-agent"
     nothing = "no outcomes yet; bring some: configtron learn import, configtron replay sessions --log"
     return nothing + elsewhere(db, "learn status")
 

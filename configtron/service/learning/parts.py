@@ -104,9 +104,8 @@ def _has(grid: Grid, profile: Profile) -> bool:
     return True
 
 
-def teach(
-    policy: TablePolicy, watch: Watch | None, logged: Logged, count: Callable[[int], None], cancelled: Cancelled
-) -> TaughtPart:
+def teach(policy: TablePolicy, watch: Watch | None, logged: Logged, count: Callable[[int], None], cancelled: Cancelled
+          ) -> TaughtPart:  # fmt: skip
     """Teach a policy outcomes, fewer where `cancelled` ends it; `count` gets how many it has learned."""
     done, step = TaughtPart(), FIRST_STEP
     while done.learned < len(logged) or not done.decided:

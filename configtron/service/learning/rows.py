@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from configtron.db.fleet import FLEET_LOG
 from configtron.model.grid import DEAD
 from configtron.model.knobs import TUNABLE
 from configtron.model.records import Json, rounded, value_form
@@ -73,7 +74,7 @@ def state_rows(found: Status) -> list[Row]:
 def _log_row(log: LogRow, metric: str) -> Row:
     return {
         "kind": "log", "name": str(log.id), "since": log.begun_at, "outcomes": log.outcomes, "source": log.source,
-        "metric": metric, "about": f"{log.source} {metric} {log.about}",
+        "metric": metric, "about": f"{log.source} {metric} {'of visitors' if log.about == FLEET_LOG else log.about}",
     }  # fmt: skip
 
 

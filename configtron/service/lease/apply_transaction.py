@@ -31,7 +31,7 @@ from configtron.model.protocols import Driver, Follower, Stamper
 from configtron.model.tuning import Place, Rules, prefix_counts
 from configtron.service.lease import ownership, watchdog_process
 from configtron.service.lease.context import LeaseContext, context_of, exclusive_lock
-from configtron.service.lease.kernel_rules import in_force, write
+from configtron.service.lease.kernel_rules import in_force, usable, write
 from configtron.service.lease.options import LEASE_S, LeaseOptions, Notice, OnNotice, ignore
 from configtron.service.lease.plan_file import saved
 from configtron.service.lease.planner import (
@@ -43,7 +43,6 @@ from configtron.service.lease.planner import (
     guard,
     judged,
     planned,
-    usable,
 )
 from configtron.service.lease.recovery import recover_due
 from configtron.service.lease.undo import note_obstacle, undo

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from configtron.model.errors import ConfigtronError, Mismatch
+from configtron.model.errors import ConfigtronError, Mismatch, Missing
 from configtron.model.protocols import Driver, Inventory, PerListener
 from configtron.model.tuning import Place, Rules
 from configtron.service.lease.context import LeaseContext
@@ -24,6 +24,13 @@ from configtron.tune.drivers import DRIVERS, FOR_TRIALS
 from configtron.tune.journal import OPEN
 from configtron.tune.plan import advise, changes, recognised
 from configtron.tune.rules import difference
+
+
+def usable(driver: Driver, subject: str = "") -> Driver:
+    """Return a driver that can act here. Errors: `Missing`, which begins with the subject."""
+    if lack := driver.missing():
+        raise Missing(f"{subject}driver {driver.name}: {lack}")
+    return driver
 
 
 def in_force(driver: Driver, known: Iterable[Rules]) -> Rules:

@@ -17,9 +17,10 @@ from configtron.model.protocols import Driver, Original, PlanReader
 from configtron.model.tuning import Rules
 from configtron.model.tuning_json import place_text
 from configtron.service.lease.context import LeaseContext, context_of
-from configtron.service.lease.kernel_rules import in_force
+from configtron.service.lease.kernel_rules import in_force, usable
 from configtron.service.lease.options import AUTO, LeaseOptions
 from configtron.service.lease.ownership import other_owner
+from configtron.service.lease.recovery import finish_rollback
 from configtron.tune.drivers import DRIVERS, FOR_TRIALS, load
 from configtron.tune.guard import DriverReach, Limits, refusals, why_not
 from configtron.tune.journal import UNDOING, WRITING
@@ -103,7 +104,8 @@ class PlanReport:
 
 
 def plan(options: LeaseOptions) -> PlanReport:
-    """Return what an apply with these options would change. Writes nothing, not even to the database.
+    """Return what an apply with these options would change. Writes nothing, not even to the database, but it finishes a
+    rollback that was killed.
 
     Errors: `BadInput` for wanted rules that name no profile; `Missing` where no driver can do it.
     """
@@ -114,6 +116,7 @@ def plan(options: LeaseOptions) -> PlanReport:
         found = planned(context, options)
         return found, unfinished, other_owner(context, found.driver.name, options.place)
 
+    finish_rollback(options.database)
     found, unfinished, owner = read_only(options.database, read)
     limits = judged(found, options.limits)
     why = refused(found.driver, found.target, limits)
@@ -193,13 +196,6 @@ def _first_able(drivers: Mapping[str, Driver], want: Rules) -> Driver:
         why.append(f"{name}: {lack}")
     reasons = "; ".join(why) or "none is here"
     raise Missing(f"no driver reaches all that is wanted ({reasons}); see: configtron tune doctor")
-
-
-def usable(driver: Driver, subject: str = "") -> Driver:
-    """Return a driver that can act here. Errors: `Missing`, which begins with the subject."""
-    if lack := driver.missing():
-        raise Missing(f"{subject}driver {driver.name}: {lack}")
-    return driver
 
 
 def _short_of(driver: Driver, knobs: set[str], *, prefixes: bool) -> str:

@@ -8,8 +8,11 @@ rollback, watch or recover, or the systemd timer. One in `begun` wrote nothing a
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
+from configtron.db.read_only import read_only
 from configtron.db.tuning import Tuning
 from configtron.model.errors import ConfigtronError
 from configtron.service.lease import watchdog_process
@@ -43,6 +46,17 @@ def recover(options: LeaseOptions) -> Recovered:
             ended = tuple(recover_due(context))
             half = tuple(filter(context.is_within, journal.acts(WRITING, UNDOING)))
             return Recovered(ended, half)
+
+
+def finish_rollback(database: Path) -> None:
+    """Finish a rollback that was killed. A command that reads only calls it first; nothing is written otherwise.
+
+    Without the right to, or while another process acts, the transaction stays as it is.
+    """
+    if read_only(database, lambda journal: any(map(context_of(journal).is_here, journal.acts(UNDOING, bare=True)))):
+        with suppress(ConfigtronError, OSError), exclusive_lock(database, 0), Tuning(database) as journal:
+            for done in recover_due(context_of(journal)):
+                log.warning("transaction %d (%s): its rollback was killed; it is finished now", done.id, done.driver)
 
 
 def recover_due(context: LeaseContext) -> list[Transaction]:

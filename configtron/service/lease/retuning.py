@@ -33,8 +33,8 @@ from configtron.model.socket_changes import SocketChange
 from configtron.model.tuning import Place
 from configtron.model.tuning_json import place_text
 from configtron.service.lease.context import LeaseContext, context_of, exclusive_lock
+from configtron.service.lease.kernel_rules import usable
 from configtron.service.lease.options import LeaseOptions
-from configtron.service.lease.planner import usable
 from configtron.tune.drivers.pidfd_options import OpenClient, OptionChanger, beyond, lent, open_clients, put
 from configtron.tune.drivers.socket_options import CONTROL, option_value
 from configtron.tune.journal import IN_FORCE, Transaction

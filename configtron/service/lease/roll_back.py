@@ -134,12 +134,8 @@ def _undo_all(context: LeaseContext, options: LeaseOptions, last: bool, progress
     for each in _recovered(context, options, progress):
         if last and each.status == KEPT:
             continue
-        # It is undone without a watchdog too; with one, a kill of this process does not stop it.
-        with suppress(ConfigtronError, OSError):
-            if not watchdog_process.is_watched(each):
-                watchdog_process.start(context, each.id)
         try:
-            done = undo(context, each, REQUESTED, wholly=not last, connections=connections)
+            done = undo(context, each, REQUESTED, wholly=not last, watched=True, connections=connections)
             progress.closed.append(Closed(each, done, connections.get(each.id)))
         except (ConfigtronError, OSError) as error:
             note_obstacle(context, each, REQUESTED, error)

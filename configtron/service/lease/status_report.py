@@ -18,10 +18,10 @@ from configtron.model.protocols import Asker, PlanReader, RefusalCounter
 from configtron.model.tuning import Answers, Rules, prefix_counts
 from configtron.model.tuning_json import place_of
 from configtron.service.lease.context import LeaseContext, context_of
-from configtron.service.lease.kernel_rules import in_force, unjournaled
+from configtron.service.lease.kernel_rules import in_force, unjournaled, usable
 from configtron.service.lease.options import LeaseOptions
-from configtron.service.lease.planner import usable
 from configtron.service.lease.processes import alive
+from configtron.service.lease.recovery import finish_rollback
 from configtron.tune.drivers import FOR_TRIALS
 from configtron.tune.drivers.witness import witness
 from configtron.tune.journal import IN_FORCE, LEASED, OPEN, UNDOING, Transaction
@@ -77,6 +77,7 @@ def status(options: LeaseOptions) -> StatusReport:
         last = min(ended, key=lambda each: each.ended_s_ago or 0.0, default=None)
         return StatusReport(transactions, found, frozen, last)
 
+    finish_rollback(options.database)
     return read_only(options.database, read)
 
 
@@ -118,11 +119,10 @@ def _compared(context: LeaseContext, transaction: Transaction) -> tuple[int | No
             return None, f"not compared with the kernel: {lack}"
         found = in_force(driver, [rules])
         differences = len(advise(transaction.driver, rules, found))
-        if isinstance(driver, Asker):
-            answers = driver.ask(rules)
+        for answers in _answers(context, transaction, pause=False):
             differences += len(answers.differences)
             notes += answers.unasked
-            lost = {each.scope for each in answers.differences}
+            lost |= {each.scope for each in answers.differences}
     except (ConfigtronError, OSError) as error:
         return None, f"not compared with the kernel: {error}"
     same = {name for name, profile in rules.profiles.items() if found.profiles.get(name) == profile}
@@ -188,11 +188,12 @@ def verify(options: LeaseOptions) -> VerifyReport:
         answers = tuple((each, found) for each in here for found in _answers(context, each))
         return VerifyReport(len(here), sum(len(each.rules.prefixes) for each in here), differences, answers)
 
+    finish_rollback(options.database)
     return read_only(options.database, read)
 
 
-def _answers(context: LeaseContext, transaction: Transaction) -> Iterator[Answers]:
-    """Yield the kernel's answers about clients, and what their open connections show."""
+def _answers(context: LeaseContext, transaction: Transaction, *, pause: bool = True) -> Iterator[Answers]:
+    """Yield the kernel's answers about clients, and what connections show. pause: as `witness` has it."""
     if transaction.status == UNDOING:
         yield Answers(unasked=(HALF_UNDONE,))
         return
@@ -200,7 +201,7 @@ def _answers(context: LeaseContext, transaction: Transaction) -> Iterator[Answer
     if isinstance(driver, Asker):
         yield driver.ask(transaction.rules)
     if driver.name != FOR_TRIALS:
-        yield witness(driver, transaction.rules, context.journal.newest_sockets())
+        yield from witness(driver, transaction.rules, context.journal.newest_sockets(), pause=pause)
 
 
 def _differences(context: LeaseContext, transaction: Transaction) -> Iterator[ReadBackDifference]:
@@ -224,6 +225,7 @@ class LoggedTransaction(NamedTuple):
 
 def history(database: Path) -> list[LoggedTransaction]:
     """Return all transactions, newest first. Write nothing."""
+    finish_rollback(database)
     return read_only(database, history_of)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from configtron.model.errors import BadInput, ConfigtronError, Mismatch, Unwritten
 from configtron.model.protocols import Driver, Mover
 from configtron.model.tuning import Place, Rules
-from configtron.service.lease import ownership
+from configtron.service.lease import ownership, watchdog_process
 from configtron.service.lease.context import LeaseContext, is_gone
 from configtron.service.lease.kernel_rules import write
 from configtron.tune.journal import KEPT, UNDOING, UNDONE, Transaction
@@ -42,12 +42,14 @@ def undo(
     why: str,
     *,
     wholly: bool = False,
+    watched: bool = False,
     connections: dict[int, Restored] | None = None,
 ) -> Transaction:
     """Restore the state before a transaction: the kept one below it, or (`wholly`, or if none) the untouched stack.
 
-    Restore open connections too; `connections` gets the result under the transaction's number. The undo goes on where
-    the journal cannot be written. Errors: the driver's; `JournalBehind`.
+    With `watched` a watchdog process goes on with it if this process is killed; one that still reads `kept` would end
+    at once. Restore open connections too; `connections` gets the result under the transaction's number. The undo goes
+    on where the journal cannot be written. Errors: the driver's; `JournalBehind`.
     """
     base = context.journal.act(transaction.over) if transaction.over and not wholly else None
     dropped = context.journal.act(transaction.over) if transaction.over and wholly else None
@@ -55,6 +57,9 @@ def undo(
     closed = [dropped.closed(UNDONE, why, context.now_s())] if dropped else []
     with suppress(*UNJOURNALED):
         context.journal.put(transaction, *closed)
+    with suppress(ConfigtronError, OSError):
+        if watched and not watchdog_process.is_watched(transaction):
+            watchdog_process.start(context, transaction.id)
     restored, base = _revert(context, transaction, base)
     if connections is not None:
         connections[transaction.id] = restored

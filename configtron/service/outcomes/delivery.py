@@ -47,7 +47,7 @@ NAME_SOCKET = "name its socket: configtron doctor --log-socket PATH"
 # The counts of the reader are some hundred bytes.
 LONGEST_ANSWER = 65_536
 # Reason that a line cannot be used -> what was found, what to do.
-FORMAT = "copy its lines from docs/learn.md (Set it up by hand), then: systemctl reload {program}"
+FORMAT = "copy its lines from docs/learn.md (Set up nginx, HAProxy, Apache by hand), then: systemctl reload {program}"
 USELESS = {
     "line-unreadable": ("are not in the log format that the reader understands", FORMAT),
     "line-without-token": ("have no token", FORMAT),
@@ -123,15 +123,14 @@ def line_check(path: Path, sender: PortHolder | None, answer: str, ports: Collec
     if answer.startswith("{"):
         return row(GREEN, f"{path}: the reader received a test line from {user}")
     if word == "closed" and closed == str(path):
-        then = f"chgrp {group} {path}; for good: configtron learn serve --local --log-group {group}"
+        then = f"chgrp {group} {path}; for good: start its reader (learn serve, tune agent) with --log-group {group}"
         return row(RED, f"{user} may not write to the socket {path}", then)
     if word == "closed":
-        then = f"chgrp {group} {closed} && chmod g+x {closed}"
-        return row(RED, f"{user} may not enter the folder {closed} of the socket", then)
+        return row(RED, f"{user} may not enter the folder {closed}", f"chgrp {group} {closed} && chmod g+x {closed}")
     if word == "unread":
         return row(NOT_HERE, f"no process reads {path}", f"{START_READER}; or {NAME_SOCKET}")
     found = f"does not answer {user} within {ANSWER_S:g} s" if word == "silent" else f"cannot be reached: {answer}"
-    return row(RED, f"the reader of {path} {found}", "start it again: configtron learn serve --local")
+    return row(RED, f"the reader of {path} {found}", "start it again: systemctl restart configtron-serve")
 
 
 def _name(look_up: Callable[[int], pwd.struct_passwd | grp.struct_group], number: int) -> str:

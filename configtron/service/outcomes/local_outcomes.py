@@ -31,17 +31,10 @@ class LocalOutcomes:
     """
 
     def __init__(
-        self,
-        agent: str,
-        boot: str,
-        source: RecordSource,
-        book: PlanBook,
-        rows: Callable[[Sequence[OutcomeRow]], None],
-        log_path: Path = LOG_PATH,
-        options: IntakeOptions | None = None,
-        settle_ns: int = SETTLE_NS,
+        self, agent: str, boot: str, source: RecordSource, book: PlanBook, rows: Callable[[Sequence[OutcomeRow]], None],
+        log_path: Path = LOG_PATH, options: IntakeOptions | None = None, settle_ns: int = SETTLE_NS,
         log_group: int | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.reader = RootReader(source, LogSocket(log_path, log_group), book)
         self.pages = PageOutcomes(agent, boot, rows, self.reader.ask, options, settle_ns=settle_ns)
         self._report = CountsReport("page loads", self.pages.beacons.waiting)

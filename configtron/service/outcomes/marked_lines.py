@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 
@@ -138,17 +139,18 @@ def add_to_haproxy(text: str, ports: Sequence[int], first: Sequence[str], last: 
     lines = without_marked(text).removesuffix("\n").split("\n")
     words = [line.split() or [""] for line in lines]
     heads = [at for at, found in enumerate(words) if found[0] in _SECTIONS]
-    changed, usual = False, "tcp"
+    # The mode by name of the section `defaults`; where none is named, the last one counts.
+    added, modes = list[str](), dict[str, str]()
     for begin, end in zip(heads, [*heads[1:], len(lines)], strict=True):
         kind, body = words[begin][0], [found for found in words[begin + 1 : end] if len(found) > 1]
-        mode = next((found[1] for found in body if found[0] == "mode"), usual)
-        usual = mode if kind == "defaults" else usual
+        base = dict(pairwise(words[begin])).get("from", kind)
+        mode = next((found[1] for found in body if found[0] == "mode"), modes.get(base, "tcp"))
+        if kind == "defaults":
+            modes |= dict.fromkeys(("frontend", "listen", *words[begin][1:2]), mode)
         bound = {int(port) for found in body if found[0] == "bind" for port in _PORTS.findall(found[1])}
         if kind in ("frontend", "listen") and mode == "http" and not bound.isdisjoint(ports):
             final = max(at for at in range(begin, end) if lines[at].strip() and not lines[at].startswith("#"))
             lines[final] += marked(last)
             lines[begin] += marked(first)
-            changed = True
-    if changed:
-        lines[-1] += marked(backend, "")
-    return "\n".join(lines) + "\n"
+            added = [backend[0] + f" from {base}" * (base != kind), *backend[1:]]
+    return "\n".join(lines) + marked(added, "") + "\n"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from configtron.intake.pageloads.beacon_join import SETTLE_NS, BeaconJoin
 from configtron.intake.pageloads.failure_join import ANSWER_NS, FailureJoin
-from configtron.intake.pageloads.intake import Admitted, Intake, IntakeOptions
+from configtron.intake.pageloads.intake import OTHER, Admitted, Intake, IntakeOptions
 from configtron.intake.pageloads.plan_book import ClientAsked
 from configtron.intake.receiving.http_endpoint import BeaconEndpoint
 from configtron.model.errors import BadInput
@@ -17,6 +17,9 @@ from configtron.model.fleet import OutcomeRow
 from configtron.service.outcomes.root_reader import HOST_CLOCK, OutcomeClock, ReaderBatch
 
 log = logging.getLogger("configtron.fleet")
+
+# Page loads after which a site of --sites would have been among them, unless it is misspelt.
+UNNAMED = 100
 
 
 class PageOutcomes:
@@ -29,19 +32,14 @@ class PageOutcomes:
     """
 
     def __init__(
-        self,
-        agent: str,
-        boot: str,
-        rows: Callable[[Sequence[OutcomeRow]], None],
-        ask: Callable[[ClientAsked], bool],
-        options: IntakeOptions | None = None,
-        sequence: int = 0,
-        settle_ns: int = SETTLE_NS,
+        self, agent: str, boot: str, rows: Callable[[Sequence[OutcomeRow]], None], ask: Callable[[ClientAsked], bool],
+        options: IntakeOptions | None = None, sequence: int = 0, settle_ns: int = SETTLE_NS,
         clock: OutcomeClock = HOST_CLOCK,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._rows, self._clock = rows, clock
-        options = options or IntakeOptions()
-        self.beacons = BeaconJoin(agent, boot, sequence=sequence, settle_ns=settle_ns, site_of=options.site_of)
+        self._options = options = options or IntakeOptions()
+        self._unnamed: Counter[str] | None = Counter() if options.sites else None
+        self.beacons = BeaconJoin(agent, boot, sequence=sequence, settle_ns=settle_ns, site_of=self._site_of)
         self.failures = FailureJoin(self.beacons, ask, clock.boot_ns())
         self.intake = Intake(options)
         self.endpoint = BeaconEndpoint(self.intake, self.admit)
@@ -71,6 +69,20 @@ class PageOutcomes:
     def _numbered(self, end: OutcomeRow) -> OutcomeRow:
         self.beacons.sequence += 1
         return end._replace(agent=self.beacons.agent, boot=self.beacons.boot, sequence=self.beacons.sequence)
+
+    def _site_of(self, host: str) -> str:
+        """Return the site of a host. Log a line if none of the first loads named a site of the operator's."""
+        site = self._options.site_of(host)
+        if self._unnamed is not None:
+            self._unnamed[host] += 1
+            if site != OTHER:
+                self._unnamed = None
+            elif (count := self._unnamed.total()) >= UNNAMED:
+                seen = ", ".join(ascii(name[:60]) for name, _ in self._unnamed.most_common(3))
+                log.warning("none of %d page loads named a site of --sites (%s); they named %s: write these there",
+                            count, ",".join(sorted(self._options.sites)), seen)  # fmt: skip
+                self._unnamed = None
+        return site
 
     def counts(self) -> Counter[str]:
         """Return what became of requests, beacons and reports."""

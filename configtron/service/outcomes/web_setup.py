@@ -50,13 +50,15 @@ SERVICES = {"nginx": "nginx", "apache": "apache2", "haproxy": "haproxy"}
 
 @dataclass(frozen=True, slots=True)
 class SetupOptions:
-    """server: a key of `TESTS`; beacons, log_path, log_group, ports: as of `learn serve`; None or "": its defaults."""
+    """server: a key of `TESTS`; beacons, log_path, log_group, ports: as of `learn serve`; None or "": its defaults;
+    more: further words for its unit."""
 
     server: str
     beacons: str = texts.BEACONS
     log_path: Path | None = None
     log_group: str = ""
     ports: tuple[int, ...] = WEB_PORTS
+    more: tuple[str, ...] = ()
 
 
 def set_up(options: SetupOptions) -> list[str]:
@@ -77,11 +79,12 @@ def set_up(options: SetupOptions) -> list[str]:
     silent = [f"no line will come from {path}: remove `access_log off;` there" for path, text in by_path.items()
               if options.server == "nginx" and is_silent(text, options.ports, by_path)]  # fmt: skip
     reload = f"systemctl reload {SERVICES[options.server]}"
+    lost = "" if UNIT in own or not options.more else f"not used: {' '.join(options.more)}: this host's agent has them"
     start = f"systemctl daemon-reload && systemctl enable --now {SERVE} && " if UNIT in own else ""
     return [
         *done,
         *silent,
-        *filter(None, [place_warning(program()[0])]),
+        *filter(None, [place_warning(program()[0]), lost]),
         f"next: systemd-tmpfiles --create {TMPFILES.name} && {start}{reload}",
     ]
 
@@ -126,7 +129,7 @@ def own_files(options: SetupOptions) -> dict[Path, str]:
         raise Missing(f"the group of {options.server} shows when it runs: start it first, or name it by --log-group")
     name, path = grp.getgrgid(group).gr_name, socket_path(options)
     words = ["--beacons", options.beacons, "--log-socket", str(path), "--log-group", name]
-    words += [word for port in options.ports for word in ("--port", str(port))]
+    words += [*(word for port in options.ports for word in ("--port", str(port))), *options.more]
     queue = f"w /proc/sys/net/unix/max_dgram_qlen - - - - {WANTED_QUEUE}\n" if queue_length() <= WANTED_QUEUE else ""
     folder = f"# The folder of the web server's log socket, and how many log lines the kernel queues.\nd {path.parent}"
     found = {TMPFILES: f"{folder} {FOLDER_MODE:o} root {name}\n{queue}"}
@@ -155,9 +158,7 @@ def marked_sites(options: SetupOptions) -> dict[Path, str]:
 
 def site_files(server: str) -> dict[Path, str]:
     """Return the files that get marked lines; nginx lists those that it reads. Errors: `BadInput`, `Missing`."""
-    listed = [HAPROXY] if server == "haproxy" else []
-    if server == "nginx":
-        listed = nginx_files()
+    listed = nginx_files() if server == "nginx" else [HAPROXY] * (server == "haproxy")
     own = (NGINX_HTTP, NGINX_LOCATION)
     return {path: text for path in listed if path not in own and (text := read(path)) is not None}
 
@@ -222,11 +223,13 @@ def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Run a program. Errors: `BadInput` with its error line; `Missing` without the program."""
     if shutil.which(command[0]) is None:
         raise Missing(f"{command[0]} is not here; install it, or run this where the web server is, as root")
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    done = subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", check=False)
     if done.returncode != 0:
-        shown = (done.stderr or done.stdout).strip().splitlines()
-        # The first error line has the reason; the last one only states that the test failed.
-        why = next((line for line in shown if re.search("emerg|ALERT|[Ee]rror", line)), (shown or [""])[-1])
+        shown = (done.stderr or done.stdout).strip()
+        # The first error line has the reason (Apache's the place, and the next line the reason); the last one only
+        # states that the test failed.
+        why = [*re.findall(r".*(?:emerg|ALERT|[Ee]rror)(?:.*:\n.*|.*)", shown), shown.rpartition("\n")[2]][0]
+        why = " ".join(why.split())
         raise BadInput(f"{' '.join(command)} refuses the configuration, and nothing was changed: {why}")
     return done
 

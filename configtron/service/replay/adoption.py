@@ -23,7 +23,7 @@ from configtron.model.errors import DONE, NOTHING, PARTIAL, USAGE, BadInput
 from configtron.model.records import Json, canonical
 from configtron.report import replay_results as results
 from configtron.report.replay_results import CONNECTION, Played
-from configtron.service.capture.reading import Lacks, connection_forms
+from configtron.service.capture.reading import CutCapture, Lacks, connection_forms
 from configtron.service.replay.capture_contexts import is_capture
 
 SUFFIX = ".expected.jsonl"
@@ -84,9 +84,9 @@ def read(path: Path) -> list[str]:
     return found
 
 
-def readings(capture: Path, lacks: Lacks = str) -> list[str]:
+def readings(capture: Path, lacks: Lacks = str, *, whole: bool = False) -> list[str]:
     """Return the connections of a capture as they are read now, as JSON lines. Errors: `BadInput`, `Missing`."""
-    return [canonical({**form, "file": capture.name}) for form in connection_forms(str(capture), lacks)]
+    return [canonical({**form, "file": capture.name}) for form in connection_forms(str(capture), lacks, whole=whole)]
 
 
 def compared(name: str, expect: Path, after: Iterable[str], only: Sequence[str] = ()) -> tuple[Played, ...]:
@@ -137,7 +137,7 @@ def adopt(captures: Sequence[Path], lacks: Lacks = str) -> list[tuple[Path, Path
     for capture in captures:
         if expected_of(capture).exists():
             continue
-        lines = readings(capture, lacks)
+        lines = readings(capture, lacks, whole=True)
         try:
             expected_of(capture).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         except OSError as error:
@@ -147,8 +147,8 @@ def adopt(captures: Sequence[Path], lacks: Lacks = str) -> list[tuple[Path, Path
 
 
 def adopt_in(files: Sequence[Path], lacks: Lacks = str) -> tuple[list[str], int]:
-    """Adopt captures, and those in folders; return a line about each, and the exit code: one that cannot be read leaves
-    the others as they are (3), or alone (2); no connection is 4.
+    """Adopt captures, and those in folders; return a line about each, and the exit code: one that is cut is 3; one that
+    cannot be read leaves the others as they are (3), or alone (2); no connection is 4.
 
     Errors: `BadInput` where there is no capture, `Missing`.
     """
@@ -156,12 +156,13 @@ def adopt_in(files: Sequence[Path], lacks: Lacks = str) -> tuple[list[str], int]
     found = [path for file in files for path in (captures_in(file) if file.is_dir() else [file])]
     if not found:
         raise BadInput("nothing to adopt: name captures (pcap, pcapng, also compressed), or folders of them")
-    written, bad = list[tuple[Path, Path, int]](), list[str]()
+    written, bad, is_cut = list[tuple[Path, Path, int]](), list[str](), False
     for path in found:
         try:
             written += adopt((path,), lacks)
         except BadInput as error:
             bad.append(f"not adopted: {error}")
+            is_cut |= isinstance(error, CutCapture)
     lines = [
         f"kept as what is expected: {path} ({count} connection{'s' * (count > 1)})" if count
         else f"{one}: no TCP connection in it, so none is expected of it"
@@ -169,5 +170,6 @@ def adopt_in(files: Sequence[Path], lacks: Lacks = str) -> tuple[list[str], int]
     ]  # fmt: skip
     old = len(found) - len(written) - len(bad)
     left = [f"left as they are: {old} adopted before; without --adopt they are compared, --update renews"] * bool(old)
-    code = (PARTIAL if bad else DONE) if old or any(count for *_, count in written) else USAGE if bad else NOTHING
+    some = old or is_cut or any(count for *_, count in written)
+    code = (PARTIAL if bad else DONE) if some else USAGE if bad else NOTHING
     return lines + left + bad, code

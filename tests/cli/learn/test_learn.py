@@ -13,7 +13,7 @@ import pytest
 
 from configtron.db.outcomes import Outcomes
 from configtron.learner import POLICIES, PREFERRED
-from configtron.linux.xdg import SERVICES_DB
+from configtron.linux.xdg import MANAGERS_DB, SERVICES_DB
 from configtron.model.errors import DONE, NOTHING, USAGE
 from configtron.model.tensor import write
 from configtron.service import learning
@@ -276,6 +276,7 @@ def test_nothing_to_learn_from(typed: Typed, tmp_path: Path) -> None:
     code, out, err = typed("learn", "status")
     assert code == DONE and out == "" and "no outcomes yet" in err and not (tmp_path / "l.db").exists()
     assert "learn import" in err and "journalctl -u configtron-serve" in overview.remark(overview.Status(), SERVICES_DB)
+    assert "agent's host: journalctl -u configtron-agent" in overview.remark(overview.Status(), MANAGERS_DB)
     for words in (("run",), ("evaluate", "--policy", "default"), ("explain", "rtt_ms=80"), ("export",)):
         refused(typed, "", "learn", *words)
     (tmp_path / "none.npz").write_text("none")

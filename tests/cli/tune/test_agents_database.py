@@ -58,7 +58,7 @@ def test_an_agents_secret_is_no_word_of_a_command(
     echo, line, pipe, _, *words = capsys.readouterr().out.split()
     assert (echo, pipe, words) == ("echo", "|", ["tune", "agent", "--join", "-"])
     joining = [*words[:2], "--user", pwd.getpwuid(os.getuid()).pw_name, "--folder", str(tmp_path / "agent"), "--join"]
-    (tmp_path / "line").write_text(f" {line}\n")
+    (tmp_path / "line").write_text(f"\ufeff\r\n {line}\n")
     for word, code, says in (
         ("-", DONE, "joined tcp://192.0.2.1:5560 as a"), (f"@{tmp_path / 'line'}", DONE, " as a; next"),
         (f"@{tmp_path / 'absent'}", USAGE, "No such file"), (f"@{tmp_path}", USAGE, "Is a directory"),

@@ -347,6 +347,8 @@ def test_recover(wanted: TuneCommand, stack: Stack) -> None:
     assert {row["scope"] for row in rows(out)} >= {"default", *stack.rules.prefixes}
     (act,) = rows(wanted("status", *JSONL)[1])
     assert (act["status"], act["in_force"]) == ("undoing", 2) and "its rollback has not ended" in str(act["about"])
+    stack.fail_revert = None
+    assert wanted("verify")[0] == NOTHING and stack.rules == Rules() and rows(wanted("status", *JSONL)[1]) == []
 
 
 def test_reapply_and_refusals(wanted: TuneCommand, stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:

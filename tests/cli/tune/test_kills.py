@@ -8,13 +8,17 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
+from configtron.db.tuning import Tuning
 from configtron.model.tuning import Place
 from configtron.service.lease.processes import alive, end, ended, named
+from configtron.service.lease.undo import REQUESTED
 from configtron.service.lease.watchdog import OVERRUN_S
 from configtron.tune.drivers import load
+from configtron.tune.journal import KEPT, UNDOING, WRITING
 from tests.support import guest_module
 from tests.support.children import child
 from tests.support.kill_points import Point, campaign, kill_at, points, put_back, restored
@@ -115,11 +119,25 @@ def test_who_was_killed_twice_is_mended_by_the_next_command() -> None:
         words = ("apply", *here.where, "--lease", "60")
         assert kill_at(here, last_send(here, words), words)
         end(watchdog_of(here), signal.SIGKILL)
-        assert here.open_acts()[0][1] == "writing"
+        assert here.open_acts()[0][1] in (WRITING, UNDOING)
         here.run("apply", *here.where, "--lease", "60")
         assert [status for _, status, _ in here.open_acts()] == ["leased"]
         here.run("rollback")
         assert here.state() == baseline
+
+
+@pytest.mark.parametrize("verb", ["verify", "status", "log", "plan", "recover"])
+def test_a_killed_rollback_of_what_is_kept_is_finished_by_the_next_command(verb: str) -> None:
+    """Also by one that reads only, where its watchdog was killed too."""
+    with tune_sandbox("route") as here:
+        baseline = here.state()
+        here.run("apply", *here.where, "--keep")
+        with Tuning(here.database) as journal:
+            (kept,) = journal.acts(KEPT)
+            journal.put(replace(kept, status=UNDOING, why=REQUESTED))
+        assert here.state() != baseline
+        subprocess.run(here.command(verb), capture_output=True)
+        assert here.state() == baseline and here.open_acts() == []
 
 
 def test_a_watch_follows_the_gateway_and_yields_to_other_hands() -> None:

@@ -122,8 +122,14 @@ def test_a_file_of_another_kind_is_named(tmp_path: Path) -> None:
             if located in kinds:
                 assert len(surroundings.Places([path], located=located)) == 1
             else:
-                with pytest.raises(BadInput, match="a.mmdb: a database of type Other-Kind, which has no"):
+                with pytest.raises(BadInput, match="a.mmdb: none of its first 100000 records has .* type Other-Kind"):
                     surroundings.Places([path], located=located)
+
+
+def test_a_sparse_file_of_the_right_kind_is_taken(tmp_path: Path) -> None:
+    nets = {f"10.{n >> 8}.{n & 255}.0/24": {} for n in range(1500)}
+    (tmp_path / "a.mmdb").write_bytes(mmdb.database(nets | {"192.0.2.0/24": {"asn": "AS64500"}}))
+    assert len(surroundings.Places([tmp_path / "a.mmdb"], located=False)) == 1
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:

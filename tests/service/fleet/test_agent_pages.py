@@ -16,7 +16,7 @@ import pytest
 
 from configtron.intake.pageloads.error_reports import FailedLoad
 from configtron.intake.pageloads.failure_join import ANSWER_NS
-from configtron.intake.pageloads.intake import Admitted
+from configtron.intake.pageloads.intake import Admitted, IntakeOptions, sites_of
 from configtron.intake.pageloads.plan_book import ClientAsked, DatedPlan, PrefixDraw
 from configtron.intake.pageloads.request_join import EndedConnection
 from configtron.intake.receiving.ended_sockets import EndedSockets, boottime_ns
@@ -28,6 +28,7 @@ from configtron.service.fleet.epoch_activations import EpochActivations
 from configtron.service.fleet.page_intake import MOST_QUESTIONS, PageIntake, PagesOptions, pages_options
 from configtron.service.fleet.spool import Spool
 from configtron.service.outcomes.batch_bytes import MOST_OF_QUESTION, QUESTION_BYTES, decoded, encoded, question_of
+from configtron.service.outcomes.page_outcomes import UNNAMED, PageOutcomes
 from configtron.service.outcomes.root_reader import ReaderBatch
 from tests.support.faults.descriptors import no_descriptors
 from tests.support.pageloads import ARM, PREFIX, closed, opened
@@ -119,10 +120,19 @@ def test_a_row_that_no_manager_would_take_costs_that_row_alone(intake: PageIntak
     assert spool.waiting == 2 and intake.counts()["row-refused"] == 1
 
 
+def test_sites_that_no_load_names_are_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A slip in `--sites` counted every load as `other`, in silence."""
+    pages = PageOutcomes("web1", "b", print, bool, IntakeOptions(sites_of("*.exmaple.org")))
+    for at in range(2 * UNNAMED):
+        pages.beacons.row(ARM, at, "www.example.org\n", 12.0, "", "")
+    (line,) = [one.getMessage() for one in caplog.records]
+    assert f"none of {UNNAMED} page loads" in line and "(*.exmaple.org); they named 'www.example.org\\n'" in line
+
+
 def test_beacons_and_log_socket_are_checked_as_they_are_typed(tmp_path: Path) -> None:
     assert pages_options(None, None) is None
-    found = pages_options("[::1]:9315", tmp_path / "log")
-    assert found == PagesOptions("::1", 9315, tmp_path / "log") and PagesOptions.of(found.text) == found
+    found = pages_options("[::1]:9315", tmp_path / "log", sites="a")
+    assert found == PagesOptions("::1", 9315, tmp_path / "log", sites="a") and PagesOptions.of(found.text) == found
     for wrong in ("9315", ":9315", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536", "a:²", "a:+80", f"a:{'9' * 4301}"):
         with pytest.raises(BadInput, match="write HOST:PORT"):
             pages_options(wrong, None)

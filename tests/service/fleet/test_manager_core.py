@@ -348,6 +348,7 @@ def test_what_an_agent_said_stays_until_it_is_revoked(tmp_path: Path) -> None:
             assert "web1" in core.barred(fast)
             core.tick(50.0, BEGUN_NS + 50 * 10**9)
             assert f'"heard_s":{BEGUN_NS // 10**9}' in store.facts()["agent web1"], "not when it was written"
+        assert len(core.session.receive(b"1", "key", frame(said), 51.0)) == 1, "heard again; the same result is no news"
         store.revoke("web1")
         core.tick(60.0, BEGUN_NS + 60 * 10**9)
         assert core.barred(fast) == ""
@@ -374,3 +375,24 @@ def test_a_locked_database_holds_up_no_answer_and_rows_come_again(
         other.execute("ROLLBACK")
         assert core.receive(b"1", "key", batch, 62.0, BEGUN_NS)
         assert len(store.rows_after(0)) == 1
+
+
+def test_an_agent_whose_frames_are_refused_is_not_heard_and_listed_with_the_reason(tmp_path: Path) -> None:
+    with FleetStore(tmp_path / "m.db") as store:
+        store.enroll("web1", "key")
+        core = ManagerCore(store, FixedMapMaker(MAP, valid_s=100.0), KEY, "m", BEGUN_NS)
+        core.receive(b"1", "key", frame(AgentHello("b1", "0", seen_term=9, seen="x")), 0.0, BEGUN_NS)
+        core.tick(50.0, BEGUN_NS)
+    (found,) = enrolment.agents(tmp_path / "m.db")
+    assert not found.heard_at and "1 frames refused, the last: the agent names a manager" in found.reason
+
+
+@pytest.mark.parametrize("ahead", [{"at_ns": BEGUN_NS + 10**12}, {"epoch": 10**9}])
+def test_rows_from_the_future_do_not_teach(ahead: dict[str, Any], tmp_path: Path) -> None:
+    """One such row, and its prefix counted no client any more: it was in no map."""
+    with FleetStore(tmp_path / "m.db") as store:
+        core = ManagerCore(store, FixedMapMaker(MAP, valid_s=100.0), KEY, "m", BEGUN_NS)
+        core.tick(0.0, BEGUN_NS)
+        row = fleet_rows(1, 1)[0]._replace(at_ns=BEGUN_NS, epoch=0)
+        core.add_rows("web1", "b1", 1, [row._replace(sequence=1), row._replace(sequence=2, **ahead)], BEGUN_NS)
+        assert [row.why_not for _, row in store.rows_after(0)] == ["", "dated-ahead"]

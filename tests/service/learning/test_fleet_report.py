@@ -124,7 +124,7 @@ def test_all_sections_are_there_and_words_stay_words(inputs: ReportInputs) -> No
         assert f'id="{section}"' in page
     assert HOSTILE not in page and "&lt;script&gt;" in page
     assert "http" not in page.replace("http-equiv", "").replace("https", "http").split("<body>")[1]
-    assert "-9.5 % [-18.1 %, -1.0 %]" in page
+    assert "-9.5 % [-18.1 %, -1.0 %]" in page and "+00:00" not in page and re.search(r'class="num"[^>]*>Prefixes', page)
 
 
 def test_one_host_has_no_agents_and_its_stages_are_on(tmp_path: Path) -> None:
@@ -198,6 +198,7 @@ def test_the_command_writes_the_page(typed: Typed, tmp_path: Path) -> None:
     code, _, err = typed("learn", "report", "-o", tmp_path / "r.html")
     assert code == 0 and f"written: {tmp_path / 'r.html'}\n" in err and "page load time" in err
     assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
+    assert "live plt of visitors" in typed("learn", "status")[1]
 
 
 def test_the_managers_metrics_are_the_reports_figures(inputs: ReportInputs) -> None:

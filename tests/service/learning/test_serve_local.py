@@ -36,6 +36,7 @@ def test_a_server_of_debian_set_up_by_one_command_and_a_browser_bring_rows(serve
     seen = apart_in_folder("tests.support.served_by_setup", server)
     assert len(seen["rows"]) == 2 and {why for _, why in seen["rows"]} <= {"", "turn"}, seen
     assert seen["users"] == USERS[server]
+    assert "--no-stages --sites=*.a.org,b.org" in seen["unit"]
     assert "nothing to change" in seen["again"] and "wrote " not in seen["again"]
     assert seen["refused"][0] == REFUSED and "was changed by hand" in seen["refused"][1] and seen["kept"]
     assert seen["same"] and f"stopped and disabled {SERVE}\nremoved " in seen["undone"], seen["undone"]

@@ -13,7 +13,7 @@ from configtron.model.errors import BadInput, Unwritten
 from configtron.service.outcomes import marked_lines
 from configtron.service.outcomes.marked_lines import MARK, add_to_haproxy, add_to_nginx, signed, without_marked
 from configtron.service.outcomes.web_server_texts import BLOCKS
-from configtron.service.outcomes.web_setup import replace_files, write
+from configtron.service.outcomes.web_setup import nginx_files, replace_files, write
 from tests.support.real_servers import snippet
 
 SITE = """# server { listen 80; }
@@ -93,6 +93,15 @@ def test_haproxy_without_indentation_of_several_ports_and_of_tcp_beside() -> Non
     assert found.startswith(tcp) and without_marked(found) == tcp + web
 
 
+def test_haproxy_by_named_defaults() -> None:
+    """The mode is that of the defaults named, not the last ones'; haproxy refused a backend that named none."""
+    text = "defaults A\n mode tcp\ndefaults B from A\n mode http\nfrontend b from B\n bind :80\n"
+    text += "frontend a from A\n bind :443\ndefaults\n timeout client 1s\nfrontend c\n bind :80\n"
+    found = add_to_haproxy(text, (80, 443), ["first"], [], ["backend configtron"])
+    first, backend = f"    first {MARK}", f"backend configtron from B {MARK}"
+    assert found == text.replace("from B\n bind", f"from B\n{first}\n bind") + f"{backend}\n"
+
+
 def test_each_frontend_of_the_ports_gets_the_lines() -> None:
     found = add_to_haproxy(PROXY + "\n", (80, 443), ["first"], ["last"], ["backend configtron"])
     added = [(at, line) for at, line in enumerate(found.splitlines()) if MARK in line]
@@ -135,6 +144,11 @@ def test_what_the_server_refuses_is_taken_back(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(BadInput, match=r"nginx -t refuses .* nothing was changed: nginx: \[emerg\] duplicate location"):
         replace_files({kept: "after", new: "after", gone: None}, "nginx")
     assert (kept.read_text(), gone.read_text(), new.exists()) == ("before", "before", False)
+    nginx.write_text("#!/bin/sh\necho 'AH00526: Syntax error on line 1 of q.conf:\\nInvalid command' >&2; exit 1\n")
+    with pytest.raises(BadInput, match="Syntax error on line 1 of q.conf: Invalid command$"):
+        nginx_files()
+    nginx.write_text("#!/bin/sh\nprintf '# configuration file /etc/a b\\377:\\n'\n")
+    assert nginx_files() == [Path("/etc/a b\udcff")], "a name that is no UTF-8"
     nginx.write_text("#!/bin/sh\n")
     done = replace_files({kept: "after", new: "after", gone: None}, "nginx")
     assert done == [f"wrote {kept}", f"wrote {new}", f"removed {gone}", "tested: nginx -t"]

@@ -52,6 +52,10 @@ CHANGES = Changes({"fast": FAST, "slow": SLOW}, PREFIXES, default="slow")
 WANTED = after(Rules(), CHANGES)
 OURS = "ct_cubic_keep"
 OTHERS = {"before": [], "after": [("tcp_congestion_control", "cubic", "reno")]}
+# An address of each prefix but 2001:db8::/48: the loopback answers ::1 alone.
+OWN_CLIENTS = 4
+# The knob is dead: the other program's reno is not the one that keeps its window.
+DEAD = [("tcp_slow_start_after_idle", "0", "1")]
 
 
 @contextmanager
@@ -229,10 +233,15 @@ def held_by_another(driver: EbpfDriver, before: str) -> Found:
         found[f"another {order} ours is named"] = len(named) == 1 and f" runs {order} ours" in named[0]
         newest = newest_sockets()
         with serving(), connection("::1"), connection():
-            seen = witness(driver, WANTED, newest)
+            clients, ours = witness(driver, WANTED, newest)
         # the profile of IPv4 leaves the congestion control to others
-        wrong = [(one.knob, one.applied, one.found.partition(":")[0]) for one in seen.differences]
-        found[f"what another {order} ours sets"] = seen.connections == 2 and wrong == OTHERS[order]
+        wrong = [(one.knob, one.applied, one.found.partition(":")[0]) for one in clients.differences]
+        found[f"what another {order} ours sets"] = clients.connections == 2 and wrong == OTHERS[order]
+        shown = [(one.knob, one.applied, one.found.partition(":")[0]) for one in ours.differences]
+        found[f"a connection of our own shows another {order} ours"] = ours.asked == OWN_CLIENTS and shown == [
+            *OTHERS[order] * 2,
+            *(DEAD if OTHERS[order] else ()),
+        ]
         driver.revert(before)
         subprocess.run(["bpftool", "cgroup", "detach", group, "cgroup_sock_ops", "pinned", program], check=True)
     os.unlink(program)

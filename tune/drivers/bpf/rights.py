@@ -36,7 +36,7 @@ _NOTHING = _INSTRUCTION.pack(0xB7, 0, 0, 1) + _INSTRUCTION.pack(0x95, 0, 0, 0)
 def lacking() -> str:
     """Return why this process may not load our programs, one line; "" if it may. Errors: `OSError` without libbpf."""
     if not all(map(holds, _CAPABILITIES)):
-        return "loading BPF programs needs CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN; run as root"
+        return "loading BPF programs needs CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN; run as root that has them"
     try:
         call("bpf_prog_get_next_id", 0, byref(c_uint32()))
     except FileNotFoundError:

@@ -100,7 +100,7 @@ def ask(
     foreign = ((one.key, f"{words(one.way, netns)} in table {TABLE}, protocol {one.protocol}") for one in seen.foreign)
     written = [*_against_main(seen, routes, netns), *(Difference(text(*k[:3]), "lookup", "", w) for k, w in foreign)]
     known = {difference.scope for difference in written}
-    sample = _spread([*prefixes, *_defaults(routes, table.versions)])
+    sample = spread([*prefixes, *_defaults(routes, table.versions)])
     questions = [*_questions(sample, earlier, list(_local(table.net, earlier)))]
     expected = ExpectedRoute(routes)
     asked = [*_looked_up(table.net, netns, expected, questions, _unrouted(sample, routes, expected)),
@@ -150,7 +150,8 @@ def _against_main(seen: SeenRoutes, routes: Mapping[RouteKey, RouteWay], netns: 
             yield Difference(text(*key[:3]), "route", "", f"{words(way, netns)}, which the main table no longer has")
 
 
-def _spread(prefixes: list[str]) -> list[str]:
+def spread(prefixes: list[str]) -> list[str]:
+    """Return at most `SAMPLE` prefixes, evenly spaced."""
     if len(prefixes) <= SAMPLE:
         return prefixes
     return [prefixes[place * len(prefixes) // SAMPLE] for place in range(SAMPLE)]
@@ -259,7 +260,7 @@ def _connected(
 def against_routes(netns: str, prefixes: list[str], wanted: str) -> Answers:
     """Return where a route names another congestion control than `wanted`, which then does not reach its clients: of
     the prefixes as a whole, and of the main table's routes to a part of one (at most `SAMPLE` of each)."""
-    sample, found = _spread(prefixes), dict[str, Difference]()
+    sample, found = spread(prefixes), dict[str, Difference]()
     with Netlink(netns) as net:
         parts = [one.key for version in (4, 6) for one in read(net, version, MAIN)
                  if dict(one.way.metrics).get(CC_ALGORITHM, wanted) != wanted]  # fmt: skip

@@ -253,6 +253,7 @@ def test_a_manager_of_a_restored_database_is_not_obeyed(fleet: RealFleet, tmp_pa
             code = restored.wait(PATIENCE_S)
         assert draw_key(fleet) != key and code == REFUSED, fleet.logs()
         (line,) = fleet.lines("which has the same term", "manager")
+        assert "backup: configtron --db " in line and line.endswith(" --after-term 2"), line
         accepted = [each for each in fleet.log().splitlines() if "accepted" in each]
         with fleet.manager("--after-term", "2"):
             until(lambda: fleet.held().startswith("3."), fleet.logs)
