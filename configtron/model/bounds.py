@@ -19,9 +19,10 @@ LONGEST_NAME = 255
 
 
 def check_number(
-    name: str, value: object, least: float, most: float = math.inf, *, whole: bool = False, beside: str = ""
-) -> None:
-    """Check an option's number against its bounds, both included; `whole` allows integers alone.
+    name: str, value: object, least: float, most: float = math.inf, *, whole: bool = False, absent: bool = False,
+    beside: str = "",
+) -> None:  # fmt: skip
+    """Check an option's number against its bounds, both included; `whole` allows integers alone, `absent` None too.
 
     beside  another allowed value, for the message
 
@@ -30,7 +31,7 @@ def check_number(
     kinds = int if whole else int | float
     # NaN is within no bounds, infinity within none that a caller means.
     fits = isinstance(value, kinds) and not isinstance(value, bool) and least <= value <= min(most, WIDEST)
-    if fits:
+    if fits or (absent and value is None):
         return
     span = f"from {least:g} to {most:g}" if most < math.inf else f"from {least:g}"
     if isinstance(value, int | float) and WIDEST < value < math.inf:

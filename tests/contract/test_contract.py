@@ -168,13 +168,10 @@ def evidence(folder: Path) -> str:
         lines.append(f"{file.name} sha256 {hashlib.sha256(data).hexdigest()}")
     with (folder / "na.pcapng").open("rb") as opened:
         kinds = [block.kind for block in pcapng.blocks(opened)]
-    return lines_of([*lines, f"na.pcapng: {len(kinds)} blocks of kinds {sorted(set(kinds))}", first_comment(data)])
-
-
-def first_comment(data: bytes) -> str:
-    """Return the comment of the first packet, by which a trace is found."""
+    # the comment of the first packet, by which a trace is found
     begun = data.index(b'{"id"')
-    return data[begun : data.index(b"\0", begun)].decode(errors="replace")
+    comment = data[begun : data.index(b"\0", begun)].decode(errors="replace")
+    return lines_of([*lines, f"na.pcapng: {len(kinds)} blocks of kinds {sorted(set(kinds))}", comment])
 
 
 def lines_of(lines: list[str]) -> str:
@@ -199,11 +196,6 @@ SEEN = Sighting(
             65536.0, 0.25, 3.5, 3.0), (("loss", "drops"), ("loss_run", "drops")),
 )  # fmt: skip
 SMALL = ("--tensor", "small.npz", "--classes", "4")
-
-
-def answers_of(verb: str, typed: Typed) -> str:
-    """Return what the commands of a verb answer in a new folder, which is the current one."""
-    return "".join(f"{line}\n" for line in VERBS[verb](typed))
 
 
 def probe(typed: Typed) -> Iterator[str]:
@@ -393,7 +385,7 @@ def test_answers(verb: str, stack: Stack, tmp_path: Path, monkeypatch: pytest.Mo
         assert "Traceback" not in printed.err, printed.err
         return code, printed.out
 
-    check(f"answers/{verb}", answers_of(verb, typed))
+    check(f"answers/{verb}", "".join(f"{line}\n" for line in VERBS[verb](typed)))
 
 
 @pytest.mark.parametrize("name", CONTRACTS)

@@ -35,15 +35,6 @@ SPREAD = linear.Spread(np.array([[0.09, 0.05], [0.05, 0.16]]), np.array([[0.04, 
 KNOB_SD, SHARE = np.array([0.5, 0.3]), np.array([1.0, 0.6, 0.4])
 
 
-def small_problem() -> tuple[np.ndarray, ...]:
-    rng = np.random.default_rng(4)
-    features, cells = rng.standard_normal((6, 2)), rng.standard_normal((6, 3))
-    features[0] = 0.0
-    count = rng.integers(0, 4, (6, 6)).astype(float)
-    mean = np.where(count > 0, 7.0 + rng.standard_normal((6, 6)), 0.0)
-    return features, cells, count, mean
-
-
 def small_model(features, cells, count, mean):  # type: ignore[no-untyped-def]
     seen: linear.SufficientStatistics = linear.sufficient_statistics(
         linear.weights(count, NOISE, RESIDUAL), mean, features, PLACES, SPREAD
@@ -77,7 +68,11 @@ def written_out(features, cells, count, mean):  # type: ignore[no-untyped-def]
 
 
 def test_means_and_draws_are_those_of_one_big_regression() -> None:
-    features, cells, count, mean = small_problem()
+    rng = np.random.default_rng(4)
+    features, cells = rng.standard_normal((6, 2)), rng.standard_normal((6, 3))
+    features[0] = 0.0
+    count = rng.integers(0, 4, (6, 6)).astype(float)
+    mean = np.where(count > 0, 7.0 + rng.standard_normal((6, 6)), 0.0)
     informed = small_model(features, cells, count, mean)
     assert np.allclose(informed.mean(), written_out(features, cells, count, mean)[0], atol=3e-3)
     # Without any loads, levels are free and say nothing of the excess; with some, draws given the level spread less.

@@ -337,13 +337,10 @@ class World:
         scheme = trial.flows[0].scheme
         if self._flows == (name, number):
             return TrialOutcome((FlowOutcome(0.0, math.nan, 1.0, 0, 9, "no-packet-arrived", scheme=scheme),))
-        figures = flows(emulator_of(trial.condition.name), trial.seed)[scheme]
+        rate, delay, loss, queue, *kind = trial.condition.name.partition(":")[2].split("/")
+        link = Emulator(float(rate), float(delay), int(queue), float(loss) / 100, kind[0] if kind else "constant")
+        figures = flows(link, trial.seed)[scheme]
         return TrialOutcome((FlowOutcome(figures.mbit, figures.delay_ms, 0.0, 1, 1, scheme=scheme),))
-
-
-def emulator_of(name: str) -> Emulator:
-    rate, delay, loss, queue, *kind = name.partition(":")[2].split("/")
-    return Emulator(float(rate), float(delay), int(queue), float(loss) / 100, kind[0] if kind else "constant")
 
 
 def studied(world: World, heard: list[PartsProgress] | None = None, together: int = calibration.TOGETHER) -> Evaluated:

@@ -268,16 +268,13 @@ def test_the_share_of_content_rich_sites(rich: float, poor: float, verdict: str)
     sites = ("bank", "blog", "gallery", "mail", "manual", "news", "reference", "search")
     plain = tensor([[100, 100, 100, 100]] * 6, [(1000.0 + n, 50.0, 0.0) for n in range(6)])
     ms = np.full((6, 4, len(sites)), 100.0, dtype=np.float32)
-    ms[:, 1] = [100 * (1 - (rich if site in _richest(sites) else poor)) for site in sites]
+    richest = sorted(sites, key=lambda site: len(shipped()[site].objects), reverse=True)[:4]
+    ms[:, 1] = [100 * (1 - (rich if site in richest else poor)) for site in sites]
     made = replace(plain, sites=sites, median_ms=ms, repeats_ms=np.repeat(ms[..., None], 2, axis=3))
     found = fact(studied(made), "content-rich")
     share = 4 * rich / (4 * rich + 4 * poor)
     assert found.verdict == verdict and found.ours.startswith(f"{100 * share:.1f} %")
     assert "an equal share is 50 %" in found.words
-
-
-def _richest(sites: tuple[str, ...]) -> list[str]:
-    return sorted(sites, key=lambda site: len(shipped()[site].objects), reverse=True)[:4]
 
 
 def test_congestion_controls_and_bbr() -> None:

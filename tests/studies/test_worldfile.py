@@ -71,12 +71,6 @@ def cells_text(tensor: Tensor) -> str:
     return out.getvalue()
 
 
-def sessions_text(sessions: Sessions, tensor: Tensor) -> str:
-    out = StringIO()
-    write_sessions(sessions, tensor, out)
-    return out.getvalue()
-
-
 def changed(data: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
     """The file with some of its columns or its header's world changed."""
     with np.load(BytesIO(data)) as found:
@@ -116,7 +110,8 @@ def test_the_plain_form_comes_back_too() -> None:
         assert again.names == tensor.names and again.sites == tensor.sites
         assert (again.repeats_ms is None) == (tensor.repeats_ms is None)
         shifted = replace(SESSIONS, at_s=SESSIONS.at_s - SESSIONS.at_s[0])
-        same(traces.csv_sessions(sessions_text(SESSIONS, tensor), again), shifted)
+        write_sessions(SESSIONS, tensor, out := StringIO())
+        same(traces.csv_sessions(out.getvalue(), again), shifted)
 
 
 def test_the_example_is_a_world() -> None:

@@ -54,13 +54,6 @@ def make_database(folder: Path, *, full: bool) -> Path:
     return place / "db"
 
 
-def set_access(log: Path, kind: str) -> None:
-    """Give the socket to nginx's group, unless this kind withholds it."""
-    os.chown(log, 0, 0 if kind == "socket" else grp.getgrnam("www-data").gr_gid)
-    log.chmod(0o660)
-    log.parent.chmod(0o700 if kind == "folder" else 0o755)
-
-
 def main(kind: str, folder: Path) -> None:
     """Break, start, examine; print rows, counts and how many page loads became rows."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
@@ -76,7 +69,10 @@ def main(kind: str, folder: Path) -> None:
     log.parent.mkdir()
     source, database = EndedSockets((port,)), make_database(folder, full=kind == "disk")
     with running_outcomes(log, source) as outcomes:
-        set_access(log, kind)
+        # The socket is of nginx's group, unless this kind withholds it.
+        os.chown(log, 0, 0 if kind == "socket" else grp.getgrnam("www-data").gr_gid)
+        log.chmod(0o660)
+        log.parent.chmod(0o700 if kind == "folder" else 0o755)
         with real_servers.running("nginx", folder, log, outcomes.port, port=port):
             words = ("doctor", kind, log, database, outcomes.port, port)
             command = [sys.executable, "-m", "tests.support.broken_host", *map(str, words)]

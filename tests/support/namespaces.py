@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 
@@ -48,12 +48,6 @@ def throwaway(what: str) -> Iterator[str]:
         ip("netns", "del", name)
 
 
-def _unused(taken: Iterable[str]) -> int:
-    """Return the first third octet of the benchmark net without an address on this host."""
-    used = {a.split(".")[2] for a in taken if a.startswith(f"{BENCHMARK_NET}.")}
-    return next(n for n in range(1, 255) if str(n) not in used)
-
-
 @contextmanager
 def own_namespace(peer: str = "", *, name: str = "here", mtu: int = 1500) -> Iterator[tuple[Vantage, str]]:
     """A vantage in a namespace of its own, joined by a veth pair to `peer` ("": the host); with the peer's address.
@@ -62,7 +56,9 @@ def own_namespace(peer: str = "", *, name: str = "here", mtu: int = 1500) -> Ite
     permanent neighbour entry on the veth's end, which is ours as well.
     """
     with throwaway("x") as netns:
-        third = _unused(addresses(peer))
+        # the first third octet of the benchmark net without an address on this host
+        used = {a.split(".")[2] for a in addresses(peer) if a.startswith(f"{BENCHMARK_NET}.")}
+        third = next(n for n in range(1, 255) if str(n) not in used)
         network, six = f"{BENCHMARK_NET}.{third}", f"fd00:c0f1:{third:x}:"
         theirs, kernels, ours = (f"{network}.{n}" for n in (1, 2, 3))
         # Interface names hold 15 characters.

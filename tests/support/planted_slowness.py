@@ -112,11 +112,6 @@ def plants(*rtts_ms: int) -> Iterator[tuple[str, Plant]]:
             yield f"{kind}-{'up' if upload else 'down'}-{ms}", Plant(tuple(cause.split()), rtt, upload, **settings)
 
 
-def plant_of(name: str) -> Plant:
-    """Return the plant of that name (KIND-WAY-MS)."""
-    return dict(plants(int(name.rpartition("-")[2])))[name]
-
-
 class PlantedPath(Rig):
     """A path with a fate for each packet, which writes down what passes at its ends and in its middle, before the
     place where packets are lost."""
@@ -269,7 +264,8 @@ def play(folder: Path, names: Iterable[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with rig(kind=PlantedPath) as path:
         for name in names:
-            plant = plant_of(name)
+            # KIND-WAY-MS
+            plant = dict(plants(int(name.rpartition("-")[2])))[name]
             assert isinstance(path, PlantedPath)
             for netns in path.names.values():
                 links.sysctl(netns, [*SETTINGS, ("net/ipv4/tcp_mtu_probing", str(plant.probing))])

@@ -25,11 +25,6 @@ from configtron.lab.schemes.scheme import PACKET_BYTES, Scheme
 from configtron.lab.schemes.sending import DatagramSender
 
 
-def _never(number: int, at: float) -> bool:
-    del number, at
-    return False
-
-
 @dataclass(frozen=True)
 class ScriptedPath:
     """mbit: of the bottleneck, a number or a function of seconds; delay_s: one way; loses: by arrival and moment."""
@@ -37,7 +32,7 @@ class ScriptedPath:
     mbit: float | Callable[[float], float]
     delay_s: float = 0.02
     queue_packets: int = 1000
-    loses: Callable[[int, float], bool] = _never
+    loses: Callable[[int, float], bool] = lambda number, at: False
 
     def packet_s(self, at: float) -> float:
         """How long the bottleneck takes for a packet."""

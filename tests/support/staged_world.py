@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -100,10 +101,14 @@ class StagedWorld:
         self.store.close()
         self.starts += 1
         self.store = FleetStore(self.folder / "staged.db")
-        self.maker = PlannedMaker(self.maker.wanted)
+        self.maker = self.next_maker()
         self.stages = Stages(self.plan, self.switch, b"k", self.maker.note)
         self.core = ManagerCore(self.store, self.maker, KEY, f"m{self.starts}",
                                 round((self.now_s + self.stepped_s) * 1e9), self.stages)  # fmt: skip
+
+    def next_maker(self) -> Any:
+        """Return the policy of the next start."""
+        return PlannedMaker(self.maker.wanted)
 
     def tick(self, at_s: float) -> None:
         """Turn the manager, at a second of this epoch."""

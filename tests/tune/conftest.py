@@ -13,9 +13,9 @@ import pytest
 from configtron.lab.uml.kmod import module_for_guest
 from configtron.lab.uml.user_mode_linux import UmlVirtual
 from tests.support.tune.in_guest import in_guest
-from tests.support.tune.routed import driver, hosts
+from tests.support.tune.routed import applied, driver, hosts
 
-__all__ = ["driver", "hosts"]
+__all__ = ["applied", "driver", "hosts"]
 
 
 @pytest.fixture(scope="session")

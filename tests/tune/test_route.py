@@ -24,12 +24,6 @@ pytestmark = pytest.mark.root
 ONE = Changes(BOTH, {"10.1.0.0/16": "fast"})
 
 
-@pytest.fixture
-def applied(driver: RouteDriver) -> RouteDriver:
-    driver.apply(difference(Rules(), RULES))
-    return driver
-
-
 def ours(hosts: Hosts, version: int = 4) -> str:
     return ip(hosts, f"-{version} route show table {TABLE}")
 

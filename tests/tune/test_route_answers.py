@@ -27,12 +27,6 @@ from tests.support.tune.two_hosts import SERVER, Hosts
 pytestmark = pytest.mark.root
 
 
-@pytest.fixture
-def applied(driver: RouteDriver) -> RouteDriver:
-    driver.apply(difference(Rules(), RULES))
-    return driver
-
-
 def asked(driver: RouteDriver) -> dict[tuple[str, str], str]:
     """(scope, knob) -> what was found."""
     return {(one.scope, one.knob): one.found for one in driver.ask(RULES).differences}

@@ -166,17 +166,14 @@ class PartStream:
     def send_all(self) -> None:
         """Send everything that was not sent."""
         ended = self._new_marks()
-        self._send_packets()
-        if self._lines or ended:
-            self._line.send("results", results=self._lines, ended=ended)
-        self._lines, self._bytes, self._sent_at = [], 0, time.monotonic()
-
-    def _send_packets(self) -> None:
         with self._packets.open("rb") as file:
             file.seek(self._packets_at)
             while data := file.read(SEND_BYTES):
                 self._packets_at += len(data)
                 self._line.send("packets", data=data)
+        if self._lines or ended:
+            self._line.send("results", results=self._lines, ended=ended)
+        self._lines, self._bytes, self._sent_at = [], 0, time.monotonic()
 
     def _new_marks(self) -> list[int]:
         with self._marks.open("rb") as file:

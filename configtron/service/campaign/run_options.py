@@ -112,8 +112,7 @@ class ProbeOptions:
             check_number(name, getattr(self, name), 0)
         for name, least in (("concurrency", 1), ("seed", 0), ("sites", 0)):
             check_number(name, getattr(self, name), least, whole=True)
-        if self.max_targets is not None:
-            check_number("max_targets", self.max_targets, 1, whole=True, beside=", or None for all")
+        check_number("max_targets", self.max_targets, 1, whole=True, beside=", or None for all", absent=True)
         check_number("shards", self.shards, 1, whole=True)
         check_number("jobs", self.jobs, 1, MOST_JOBS, whole=True)
         check_number("shard", self.shard, 0, self.shards - 1, whole=True)

@@ -61,8 +61,7 @@ class LiveOptions:
         """Check texts and ranges. Errors: `BadInput`."""
         check_texts(self)
         check_number("window_s", self.window_s, LEAST_WINDOW_S)
-        if self.span_s is not None:
-            check_number("span_s", self.span_s, 0, beside=", or None until it is cancelled")
+        check_number("span_s", self.span_s, 0, beside=", or None until it is cancelled", absent=True)
 
 
 def watch_interface(options: LiveOptions, to: Outputs, connections: Connections | None = None) -> WatchResult:

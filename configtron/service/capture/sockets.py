@@ -44,8 +44,7 @@ class SocketOptions:
         """Check texts and ranges. Errors: `BadInput`."""
         check_texts(self)
         check_number("every_s", self.every_s, LEAST_EVERY_S)
-        if self.span_s is not None:
-            check_number("span_s", self.span_s, 0, beside=", or None until it is cancelled")
+        check_number("span_s", self.span_s, 0, beside=", or None until it is cancelled", absent=True)
         for port in self.ports:
             check_number("ports", port, 1, 65535, whole=True)
 

@@ -223,8 +223,7 @@ class ImportOptions:
         check_choice("source", self.source, OUTCOME_SOURCES)
         check_number("window_s", self.window_s, 0)
         check_number("gap_s", self.gap_s, 0)
-        if self.propensity is not None:
-            check_number("propensity", self.propensity, 0, 1, beside=", or None where it is not known")
+        check_number("propensity", self.propensity, 0, 1, beside=", or None where it is not known", absent=True)
 
 
 def opened(stream: BufferedReader, name: str, kind: str, *, strict: bool) -> tuple[Lines, Reading, str]:

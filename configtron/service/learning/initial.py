@@ -82,10 +82,8 @@ class WindowsOptions:
     def __post_init__(self) -> None:
         """Check texts and ranges. Errors: `BadInput`."""
         check_texts(self)
-        if self.at_s is not None:
-            check_number("at_s", self.at_s, 0, LATEST_S)
-        if self.rtt_ms is not None:
-            check_number("rtt_ms", self.rtt_ms, 0.001, MOST_RTT_MS)
+        check_number("at_s", self.at_s, 0, LATEST_S, absent=True)
+        check_number("rtt_ms", self.rtt_ms, 0.001, MOST_RTT_MS, absent=True)
 
 
 @dataclass(frozen=True, slots=True)

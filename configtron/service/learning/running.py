@@ -55,8 +55,7 @@ class LearnOptions:
         check_texts(self)
         if not self.name.isprintable() or len(self.name) > LONGEST_NAME:
             raise BadInput(f"name: {self.name[:SHOWN]!r} is no name: printable, of at most {LONGEST_NAME} characters")
-        if self.most is not None:
-            check_number("most", self.most, 1, whole=True, beside=", or None for all")
+        check_number("most", self.most, 1, whole=True, beside=", or None for all", absent=True)
 
 
 def run(options: LearnOptions, progress: Progress = unheard, cancelled: Cancelled = never) -> LearnResult:

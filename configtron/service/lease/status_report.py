@@ -72,7 +72,10 @@ def status(options: LeaseOptions) -> StatusReport:
         found = tuple((one.driver.name, one.what, one.owner) for one in unjournaled(context, options.place))
         ours = {(each.driver, each.place, each.space) for each in journal.acts(*OPEN, bare=True)}
         frozen = tuple((one, (one.driver, place_of(one.place), one.space) in ours) for one in journal.frozen())
-        return StatusReport(transactions, found, frozen, last_ended(journal))
+        # the transaction that ended last in this boot, the newest of several
+        ended = [each for each in history_of(journal) if each.ended_s_ago is not None]
+        last = min(ended, key=lambda each: each.ended_s_ago or 0.0, default=None)
+        return StatusReport(transactions, found, frozen, last)
 
     finish_rollback(options.database)
     return read_only(options.database, read)
@@ -231,12 +234,6 @@ def history_of(journal: Tuning) -> list[LoggedTransaction]:
     context = context_of(journal)
     boot, now_s = context.boot, context.now_s()
     return [LoggedTransaction(each, _ended_s_ago(each, boot, now_s)) for each in reversed(journal.acts(bare=True))]
-
-
-def last_ended(journal: Tuning) -> LoggedTransaction | None:
-    """Return the transaction that ended last in this boot, the newest of several; None if none did."""
-    ended = [each for each in history_of(journal) if each.ended_s_ago is not None]
-    return min(ended, key=lambda each: each.ended_s_ago or 0.0, default=None)
 
 
 def _ended_s_ago(transaction: Transaction, boot: str, now_s: float) -> float | None:

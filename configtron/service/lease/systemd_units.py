@@ -20,19 +20,15 @@ HIDDEN, HOMES = ("tmp",), ("root", "home")
 ELSEWHERE = "install configtron elsewhere (docs/fleet.md: the package, or /opt/configtron)"
 
 
-def unit_files(database: Path | None = None, *, fleet: bool = False) -> Mapping[str, str]:
-    """Return the units by file name; they run this program as it is installed here, on that database.
+def chosen_units(name: str | None, database: Path | None, *, fleet: bool = False) -> dict[str, str]:
+    """Return all units, or the one of that name, by file name. Errors: `BadInput`.
+
+    They run this program as it is installed here, on that database.
 
     fleet  those of an agent and of a manager instead, which have databases of their own
     """
-    if fleet:
-        return fleet_units(program())
-    return units(program(), *([str(database.absolute())] if database else []))
-
-
-def chosen_units(name: str | None, database: Path | None, *, fleet: bool = False) -> dict[str, str]:
-    """Return all units, or the one of that name, by file name. Errors: `BadInput`."""
-    found = unit_files(database, fleet=fleet)
+    named = [str(database.absolute())] if database else []
+    found = fleet_units(program()) if fleet else units(program(), *named)
     if name is not None and name not in found:
         raise BadInput(f"no unit is called {name!r}; there is: {', '.join(found)}")
     return {each: text for each, text in found.items() if name in (None, each)}

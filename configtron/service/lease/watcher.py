@@ -72,8 +72,7 @@ def watch(
     A turn that has begun is finished, so nothing is done by half. A notice says what is watched at the beginning.
     Errors: `BadInput` for a journal that cannot be read; a driver that fails is an event.
     """
-    if span_s is not None:
-        check_number("span_s", span_s, 0, beside=", or None until it is stopped")
+    check_number("span_s", span_s, 0, beside=", or None until it is stopped", absent=True)
     until = None if span_s is None else time.monotonic() + span_s
     with Tuning(options.database) as journal:
         watcher = Watcher(context_of(journal))

@@ -157,15 +157,10 @@ def packet_of(chance: random.Random) -> bytes:
     return bytes(packet)
 
 
-def frames_of(chance: random.Random) -> tuple[int, list[write.Stamped]]:
-    """Return a link type and frames of it."""
-    link, wrap = chance.choice(LINKS)
-    return link, [(write.START_NS + n * 10**6, wrap(packet_of(chance))) for n in range(chance.randrange(1, 60))]
-
-
 def capture_of(chance: random.Random) -> bytes:
-    """Return a capture of such frames: either format, either order, cut, changed."""
-    link, frames = frames_of(chance)
+    """Return a capture of frames of any link type: either format, either order, cut, changed."""
+    link, wrap = chance.choice(LINKS)
+    frames = [(write.START_NS + n * 10**6, wrap(packet_of(chance))) for n in range(chance.randrange(1, 60))]
     order, snap = chance.choice("<>"), chance.choice((0, 0, 54, 60, 70, 90, 120))
     if chance.random() < 0.6:
         data = write.pcap(frames, order=order, nano=chance.random() < 0.5, link=link, snap=snap)

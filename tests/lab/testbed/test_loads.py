@@ -29,6 +29,17 @@ def test_what_is_no_load_is_reported(text: str) -> None:
         loads.Load.from_json(text)
 
 
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    """The file of one page, on an address that no server has."""
+    if not all(header.exists() for header in loads.HEADERS):
+        pytest.skip("needs libnghttp2-dev and libssl-dev")
+    (path := tmp_path / "plan").write_text(
+        "page p\norigin a.example 127.77.0.9\nobject html 0 -1 0 0 0 5 0 1 100 /p/index.html\n"
+    )
+    return path
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -36,31 +47,19 @@ def test_what_is_no_load_is_reported(text: str) -> None:
         ("p h2 1 1 first nowhere\n", "without sense"),
     ],
 )  # fmt: skip
-def test_the_client_refuses_nonsense(tmp_path: Path, words: str, message: str) -> None:
-    if not all(header.exists() for header in loads.HEADERS):
-        pytest.skip("needs libnghttp2-dev and libssl-dev")
-    plan = tmp_path / "plan"
-    plan.write_text("page p\norigin a.example 127.0.0.9\nobject html 0 -1 0 0 0 5 0 1 100 /p/index.html\n")
+def test_the_client_refuses_nonsense(plan: Path, words: str, message: str) -> None:
     done = subprocess.run([loads.program(), plan], input=words, capture_output=True, text=True)
     assert done.returncode == 2 and message in done.stderr and not done.stdout
 
 
-def test_no_server_is_a_named_failure(tmp_path: Path) -> None:
-    if not all(header.exists() for header in loads.HEADERS):
-        pytest.skip("needs libnghttp2-dev and libssl-dev")
-    plan = tmp_path / "plan"
-    plan.write_text("page p\norigin a.example 127.77.0.9\nobject html 0 -1 0 0 0 5 0 1 100 /p/index.html\n")
+def test_no_server_is_a_named_failure(plan: Path) -> None:
     done = subprocess.run(
         [loads.program(), plan], input="p h2 7 1\n", capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert done.returncode == 0 and loads.Load.from_json(done.stdout).failed == "refused"
 
 
-def test_an_address_that_is_not_here_is_a_named_failure(tmp_path: Path) -> None:
-    if not all(header.exists() for header in loads.HEADERS):
-        pytest.skip("needs libnghttp2-dev and libssl-dev")
-    plan = tmp_path / "plan"
-    plan.write_text("page p\norigin a.example 127.77.0.9\nobject html 0 -1 0 0 0 5 0 1 100 /p/index.html\n")
+def test_an_address_that_is_not_here_is_a_named_failure(plan: Path) -> None:
     words = "p h2 7 1 first 192.0.2.77\np h2 7 1 first 127.0.0.5\n"
     done = subprocess.run([loads.program(), plan], input=words, capture_output=True, text=True, timeout=PATIENCE_S)
     away, here = map(loads.Load.from_json, done.stdout.splitlines())

@@ -13,16 +13,13 @@ from typing import Any
 
 import pytest
 
-from configtron.db.fleet import FleetStore
 from configtron.learner.initial.end_states import EndStates, of_rows
 from configtron.learner.map_making import MapOptions
 from configtron.learner.rollout import Rollout, RolloutPlan
 from configtron.learner.window_classes import SHARES, strategy_of
 from configtron.learner.window_maker import WindowMapMaker
 from configtron.model.fleet import MOST_ARMS, WHOLE
-from configtron.service.fleet.manager_core import ManagerCore
-from configtron.service.fleet.stages import Stages
-from tests.support.staged_world import EPOCH_S, KEY, PLAIN, StagedWorld
+from tests.support.staged_world import EPOCH_S, PLAIN, StagedWorld
 
 PLAN = RolloutPlan(margins=(("median", 0.25), ("p95", 0.6), ("failures", 0.1)), clients=700)
 OPTIONS = MapOptions(holdback=0.2, least_clients=5, new_prefixes=1000, epoch_s=EPOCH_S)
@@ -47,14 +44,8 @@ class StrategiesWorld(StagedWorld):
     windows: dict[str, float] = field(default_factory=lambda: {one: (90.0, 700.0)[at % 2]
                                                                for at, one in enumerate(PREFIXES)})  # fmt: skip
 
-    def start(self) -> None:
-        """Start the manager with the policy; one that runs counts as killed."""
-        self.store.close()
-        self.starts += 1
-        self.store = FleetStore(self.folder / "staged.db")
-        self.maker = WindowMapMaker(lambda: ends(self.windows), OPTIONS, bytes(range(16)), SHARES)
-        self.stages = Stages(self.plan, None, b"k", self.maker.note)
-        self.core = ManagerCore(self.store, self.maker, KEY, f"m{self.starts}", self.now_s * 10**9, self.stages)
+    def next_maker(self) -> WindowMapMaker:
+        return WindowMapMaker(lambda: ends(self.windows), OPTIONS, bytes(range(16)), SHARES)
 
     def until(self, stage: str, steps: int = 75) -> list[str]:
         """Play until a stage; return the stages on the way."""

@@ -31,10 +31,6 @@ class EventRecorder:
     def __init__(self, stack: Stack) -> None:
         self.stack, self.written, self.fails = stack, set[str](), False
 
-    def another_hand(self) -> None:
-        self.stack.driver.apply(Changes(dropped_prefixes=frozenset({SCOPE})))
-        self.written.add(SCOPE)
-
     def news(self, _: MemoryDriver) -> tuple[frozenset[str], Rules]:
         written, self.written = frozenset(self.written), set()
         if self.fails:
@@ -66,7 +62,8 @@ def test_what_was_seen_when_the_driver_or_the_disk_failed_is_not_lost(
 
     watcher = Watcher(here)
     assert scopes(watcher) == []
-    recorder.another_hand()
+    recorder.stack.driver.apply(Changes(dropped_prefixes=frozenset({SCOPE})))
+    recorder.written.add(SCOPE)
     with monkeypatch.context() as failing:
         failing.setattr(*((recorder, "fails", True) if what == "heard" else (Tuning, "freeze", full)))
         assert scopes(watcher) == [("failed", "")]

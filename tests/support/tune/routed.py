@@ -11,6 +11,7 @@ import pytest
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
 from configtron.tune.drivers.route.route_driver import RouteDriver
+from configtron.tune.rules import difference
 from tests.support.tune.two_hosts import Hosts, two_hosts
 
 FAST = Profile("fast", (("initcwnd", 30), ("min_rto", 0.02), ("tcp_congestion_control", "reno"), ("quickack", 0)))
@@ -62,3 +63,9 @@ def several(hosts: Hosts, words: str = "") -> None:
         if "Multipath support not enabled" not in str(refused):
             raise
         pytest.skip("this kernel knows one gateway a route (CONFIG_IP_ROUTE_MULTIPATH)")
+
+
+@pytest.fixture
+def applied(driver: RouteDriver) -> RouteDriver:
+    driver.apply(difference(Rules(), RULES))
+    return driver
