@@ -10,8 +10,8 @@ Method     Four checks of the target rules, before the first write; the guard re
            fairness  the table below: profiles that take other people's cubic flows their share; a measured loss of
                      neighbours alone decides, where there is one
 
-           What a learner chooses is checked besides: no first window below `LEAST_LEARNED_WINDOW` or above
-           `MOST_LEARNED_WINDOW`, with the exceptions of `unasked`.
+           What a learner chooses is checked besides: no window outside `LEARNED_WINDOWS`, with the exceptions
+           of `unasked`.
 
 Stop when  All refusals are known.
 Reads as   One line a refusal; without a line the rules pass.
@@ -50,7 +50,8 @@ MOST_INITIAL_OF_RESUMED = 10
 # the path, and a learner tries it on every path. Table 1 of the paper ends at 30; 32 are 46 kB.
 MOST_LEARNED_WINDOW = 32
 # The kernel's own (TCP_INIT_CWND, RFC 6928): a smaller one costs each client round trips while it is tried.
-LEAST_LEARNED_WINDOW = 10
+# Of a clamp too, which bounds the first window. Default's first receive window is 64 KiB: 45 segments of 1460 bytes.
+LEARNED_WINDOWS = {"initcwnd": (10, MOST_LEARNED_WINDOW), "cwnd_clamp": (10, 2**31 - 1), "initrwnd": (45, 2**31 - 1)}
 # s; RFC 6298 section 2.4 asks for 1, Linux takes 0.2. A timer below the delayed ACK of 40 ms repeats segments that were
 # not lost, and fills the queue that other flows share.
 LEAST_RTO_S = 0.04
@@ -203,15 +204,14 @@ def unasked(profile: Profile, limits: Limits) -> str:
     Two kinds of window are exempt: one within the operator's own bound (`--bound initcwnd=1..64`); and a wide one, if
     the operator answers for it (`allow_unfair`) or neighbours were measured to lose little (`Limits.damage`).
     """
-    least, most, bound = LEAST_LEARNED_WINDOW, MOST_LEARNED_WINDOW, limits.bounds.get("initcwnd")
-    window = _number(dict(profile.settings), "initcwnd", least)
-    if least <= window <= most or (bound is not None and bound.holds(window)):
-        return ""
     harmless = limits.allow_unfair or limits.damage.get(profile.name, MOST_DAMAGE + 1) <= MOST_DAMAGE
-    if window > most and harmless:
-        return ""
-    return (f"profile {profile.name}: initcwnd={window:.0f} is outside what a learner may try unasked, {least}..{most};"
-            f" --bound initcwnd={min(window, least):.0f}..{max(window, most):.0f} if you answer for it")  # fmt: skip
+    for knob, (least, most) in LEARNED_WINDOWS.items():
+        window, bound = _number(dict(profile.settings), knob, least), limits.bounds.get(knob)
+        if not (least <= window <= most or (bound and bound.holds(window)) or (window > most and harmless)):
+            return (f"profile {profile.name}: {knob}={window:.0f} is outside what a learner may try unasked,"
+                    f" {least}..{most}; --bound {knob}={min(window, least):.0f}..{max(window, most):.0f} if you answer"
+                    " for it")  # fmt: skip
+    return ""
 
 
 def check_reach(profile: Profile, reach: DriverReach) -> None:

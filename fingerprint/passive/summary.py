@@ -47,7 +47,8 @@ from configtron.model.nouns import ACK, FIN, RST, SYN
 DUPLICATE_NS = round(DUPLICATE_GAP_S * 1e9)
 SIDES = ("client", "server")
 # Values of the column `clock`. A SYN and its answer may come within one tick of a coarse clock; more segments do not.
-CLOCK_STEP, NO_TIMES, STILL_MOST = 1, 2, 2
+# No connection lasts a year: one of its packets has no time.
+CLOCK_STEP, NO_TIMES, STILL_MOST, APART_NS = 1, 2, 2, 31_536_000 * 10**9
 
 
 class ColumnMeaning(NamedTuple):
@@ -195,6 +196,7 @@ def _summarise_part(found: Connections, told: dict[str, Column], passes: Passes,
         "out_of_order": _counted(found.of, (rows.bits & (COUNTED | LATE)) == LATE, count),
     }
     still = (columns["ended"] == columns["started"]) & ((columns["packets"] > STILL_MOST) | (columns["ended"] == 0))
+    still |= columns["ended"] - columns["started"] > APART_NS
     columns["clock"] = np.where(found.stepped, CLOCK_STEP, np.where(still, NO_TIMES, 0))
     timeless = columns["clock"] > 0
     ways = [found.way(0), found.way(1)]

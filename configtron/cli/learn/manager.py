@@ -81,8 +81,7 @@ def agents(form: str, output_file: str, as_json: bool) -> None:
     """List agents: when each was heard last, which map it holds, what it refused, and rows that wait or were lost."""
     from configtron.service.fleet import enrolment
 
-    rows = [dict(row._asdict()) for row in enrolment.agents(settings().db)]
-    none = enrolment.no_agents(settings().db)
+    rows, none = [dict(row._asdict()) for row in enrolment.agents(settings().db)], enrolment.no_agents(settings().db)
     write_rows("jsonl" if as_json else form, output_file, enrolment.AGENT_COLUMNS, rows, LEARNING, none=none)
 
 

@@ -30,7 +30,7 @@ from configtron.report.log_lines import log_progress
 @click.option("--fresh", is_flag=True, help="Forget what was learned and how clients were assigned; outcomes stay.")
 @stage_options
 @click.option("--metrics", default="", metavar="HOST:PORT", help="Serve the live page and /metrics there.")
-def run(keys: Path | None, map_file: Path | None, policy: str | None, **given: Any) -> int:
+def run(keys: Path | None, map_file: Path | None, policy: str | None, strategies: str, **given: Any) -> int:
     """Run the manager until Ctrl-C. A policy's maps reach clients by stages (docs/learn.md). If an agent has two
     managers, the one that started later continues; the other prints both and stops. Exit code 2: an option, the
     database or a key does not fit; 5: an extra or a permission is missing; 6: agents follow another manager. The unit
@@ -41,7 +41,6 @@ def run(keys: Path | None, map_file: Path | None, policy: str | None, **given: A
 
     log_progress()
     staged = StageOptions(given.pop("stage_clients"), given.pop("dark_hours"), given.pop("stages"))
-    strategies = given.pop("strategies")
     options = ManagerOptions(settings().db, key_folder(keys), argv=tuple(sys.argv[1:]), **given)
     maker = chosen_maker(options, map_file, policy, staged, strategies)
     with asked_to_stop() as stopping:

@@ -183,6 +183,7 @@ def test_a_port_that_is_used_again_is_another_connection(most: int | None, tmp_p
     (lambda n, at: at - 2 * NS * (n > 8), "clock-step"),
     (lambda n, at: at + 3600 * NS * (n > 0), ""),
     (lambda n, at: 0, "unclear:no-times"),
+    (lambda n, at: (at + 10**18) * (n > 0), "unclear:no-times"),
     (lambda n, at: 5000 * NS, "unclear:no-times"),
 ])  # fmt: skip
 def test_a_clock_that_steps_or_stands_claims_no_time(

@@ -262,14 +262,16 @@ def against_routes(netns: str, prefixes: list[str], wanted: str) -> Answers:
     the prefixes as a whole, and of the main table's routes to a part of one (at most `SAMPLE` of each)."""
     sample, found = spread(prefixes), dict[str, Difference]()
     with Netlink(netns) as net:
-        parts = [one.key for version in (4, 6) for one in read(net, version, MAIN)
+        parts = [ip_network(text(*one.key[:3])) for version in (4, 6) for one in read(net, version, MAIN)
                  if dict(one.way.metrics).get(CC_ALGORITHM, wanted) != wanted]  # fmt: skip
         asked = [(scope, parse(scope)[0], address) for scope in sample for address in _ends(parse(scope))]
-        names = set(prefixes)
-        for key in parts[:: len(parts) // SAMPLE + 1]:
-            part = ip_network(text(*key[:3]))
-            if any(str(part.supernet(new_prefix=length)) in names for length in range(part.prefixlen + 1)):
-                asked.append((str(part), key.version, part[min(1, part.num_addresses - 1)].packed))
+        names, lengths = set(prefixes), {parse(name)[2] for name in prefixes}
+        mine = [part for part in parts if any(str(part.supernet(new_prefix=length)) in names for length in lengths
+                                              if length <= part.prefixlen)]  # fmt: skip
+        for part in mine[:: len(mine) // SAMPLE + 1]:
+            # One of them may be this host's own, or of a longer route.
+            inside_it = {part[min(1, part.num_addresses - 1)], part[part.num_addresses // 2], part[-1]}
+            asked += [(str(part), part.version, address.packed) for address in inside_it]
         for scope, version, address in asked:
             led = match(net, version, address)
             control = dict(led.way.metrics).get(CC_ALGORITHM, wanted) if led else wanted
