@@ -122,13 +122,13 @@ demo-learn: kernel
 	$(call say,done)
 
 # Python files that tests load are compiled once, outside the tree.
-PYTEST = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/pycache CONFIGTRON_EXTRAS=all OPENBLAS_NUM_THREADS=1 \
+PYTEST = PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX='$(CURDIR)/$(VENV)/pycache' CONFIGTRON_EXTRAS=all OPENBLAS_NUM_THREADS=1 \
 	$(BIN)/python -m pytest -q -p no:cacheprovider
 QUICK := not (root or lab or wheel or slow)
 PARALLEL := --dist loadfile --no-loadscope-reorder
 # Tests that change the host's network: so many workers, in namespaces of their own.
-APART = $(PARALLEL) --tx $(1)*popen//python=$(CURDIR)/.ci/worker
-ALONE := --tx popen//python=$(CURDIR)/.ci/worker --dist load
+APART = $(PARALLEL) --tx $(1)*popen//python=.ci/worker
+ALONE := --tx popen//python=.ci/worker --dist load
 RECORD := $(VENV)/tests.jsonl
 
 test: module lint golden

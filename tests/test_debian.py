@@ -25,8 +25,8 @@ ln -sf ../init.d/procps "$ROOT/etc/rcS.d/S01procps"
 exit ${APT_CODE:-0}
 """
 STUBS = {
-    "apt-get": APT, "apt-cache": "#!/bin/sh\necho '  Candidate: 1.0'\n", "dpkg-query": "#!/bin/sh\nexit 1\n",
-    "id": "#!/bin/sh\necho 0\n",
+    "apt-get": APT, "apt-cache": "#!/bin/sh\n[ $LC_ALL = C ] && echo '  Candidate: 1.0' || echo '  Aday: 1.0'\n",
+    "dpkg-query": "#!/bin/sh\nexit 1\n", "id": "#!/bin/sh\necho 0\n",
 }  # fmt: skip
 
 
@@ -46,8 +46,8 @@ def root(tmp_path: Path) -> Path:
 
 
 def packages(root: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    path = f"{root.parent / 'bin'}:{os.environ['PATH']}"
-    return subprocess.run([ROOT / ".ci" / "debian"], env={**os.environ, "PATH": path, "ROOT": str(root), **more},
+    own = {"PATH": f"{root.parent / 'bin'}:{os.environ['PATH']}", "ROOT": str(root), "LC_ALL": "tr_TR.UTF-8"}
+    return subprocess.run([ROOT / ".ci" / "debian"], env={**os.environ, **own, **more},
                           capture_output=True, text=True, check=False,
                           start_new_session=True)  # fmt: skip
 

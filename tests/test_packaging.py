@@ -7,6 +7,7 @@ import configparser
 import importlib
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -151,3 +152,8 @@ def test_wheel_holds_every_file(tmp_path: Path) -> None:
     completions = ("bash-completion/completions/configtron", "zsh/site-functions/_configtron",
                    "fish/vendor_completions.d/configtron.fish")  # fmt: skip
     assert {f"share/{name}" for name in completions} <= shared
+
+
+def test_make_works_in_a_folder_with_a_space() -> None:
+    done = subprocess.run(["make", "-n", "CURDIR=/a b", "check"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "PYTHONPYCACHEPREFIX=/a b/.venv/pycache" in shlex.split(done.stdout)
