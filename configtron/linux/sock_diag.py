@@ -4,8 +4,8 @@
 Question   Which TCP connections does a network namespace have, and what does the kernel keep of each?
 Method     `struct inet_diag_req_v2` asks, over a netlink socket of NETLINK_SOCK_DIAG; `struct inet_diag_msg` and its
            attributes answer. Multicast groups report every socket that the kernel destroys. None of it needs root.
-Reads as   `DiagSocket`: addresses, ports, state, and attributes as bytes (`struct tcp_info` under INFO). Dropped: the
-           bound interface, since the cookie tells two sockets of the same ends apart; timers, queues, owner.
+Reads as   `DiagSocket`: addresses, ports, state, and attributes as bytes (`struct tcp_info` under INFO). Dropped:
+           timers, queues, owner.
 Fails as   `Missing` where the kernel has no inet_diag for TCP (module tcp_diag).
 Source     sock_diag(7); linux/inet_diag.h, linux/sock_diag.h; net/core/sock_diag.c (sock_diag_broadcast_destroy)
 """
@@ -43,7 +43,7 @@ Endpoint = tuple[bytes, int]
 
 class DiagSocket(NamedTuple):
     """A socket as inet_diag reports it: packed addresses, ports, attributes by number, SO_COOKIE, inode (0: no process
-    holds it yet, or any more)."""
+    holds it yet, or any more), index of the device that it is bound to (0: none)."""
 
     family: int
     state: int
@@ -54,6 +54,7 @@ class DiagSocket(NamedTuple):
     attributes: dict[int, bytes]
     cookie: int = 0
     inode: int = 0
+    bound: int = 0
 
 
 def extensions(*kinds: int) -> int:
@@ -78,14 +79,14 @@ def parse(body: bytes) -> DiagSocket | None:
     """Return the socket of one message; None where it is too short or of another family."""
     if len(body) < MESSAGE.size:
         return None
-    family, state, _, _, local_port, remote_port, local, remote, _, cookie, *_, inode = MESSAGE.unpack_from(body)
+    family, state, _, _, local_port, remote_port, local, remote, bound, cookie, *_, inode = MESSAGE.unpack_from(body)
     if family not in (socket.AF_INET, socket.AF_INET6):
         return None
     size = 4 if family == socket.AF_INET else 16
     here, there = int.from_bytes(local_port, "big"), int.from_bytes(remote_port, "big")
     named = int.from_bytes(cookie, sys.byteorder)
     return DiagSocket(family, state, local[:size], here, remote[:size], there, attributes(body, MESSAGE.size), named,
-                      inode)  # fmt: skip
+                      inode, bound)  # fmt: skip
 
 
 class Diag:

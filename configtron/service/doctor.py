@@ -15,11 +15,14 @@ from configtron.intake.pageloads.proxy_evidence import DIRECT, PROXIED
 from configtron.linux.adjtimex import ClockState, clock_state
 from configtron.linux.netns import holds
 from configtron.model.checks import GREEN, NOT_HERE, RED, Check, check_of, red_first
-from configtron.model.errors import ConfigtronError
+from configtron.model.wording import count_of
+from configtron.model.errors import BadInput, ConfigtronError
 from configtron.model.packages import missing
 from configtron.model.tuning import Place
 from configtron.service.campaign.probe_checks import lab_checks, probe_checks
 from configtron.service.lease.doctor import Examined, examine
+from configtron.service.lease.options import LeaseOptions
+from configtron.service.lease.status_report import verify
 from configtron.service.outcomes.readiness import ReadinessCheck, readiness
 
 # linux/capability.h: what drivers, probes and the lab need.
@@ -49,7 +52,7 @@ def host_checks(options: DoctorOptions, clock: Callable[[], ClockState] = clock_
     """Return all checks, red ones first. Errors: `BadInput` for beacons that are no address."""
     first = clock()
     checks = [rights_check(os.geteuid(), [name for name, number in CAPABILITIES.items() if not holds(number)])]
-    checks += [reader_check(), *driver_checks(examine(Place()))]
+    checks += [reader_check(), *driver_checks(examine(Place())), *clients_check(options.database)]
     checks += _learn_checks(options)
     checks += [*probe_checks(), *lab_checks(), database_check(options.database), room_check(options.database)]
     return red_first([*checks, clock_check(first, clock())])
@@ -84,6 +87,23 @@ def driver_checks(drivers: Sequence[Examined]) -> list[Check]:
         else Check("tune", f"driver {one.name}", GREEN, f"can set {len(one.reach)} knobs")
         for one in drivers
     ]
+
+
+def clients_check(database: Path) -> list[Check]:
+    """Judge whether clients get the rules that are in force; nothing where none are, or no database tells."""
+    try:
+        report = verify(LeaseOptions(database))
+    except BadInput:
+        return []
+    except (ConfigtronError, OSError) as error:
+        return [check_of("tune", "clients", str(error))]
+    differing = len(report.differences) + sum(len(answers.differences) for _, answers in report.answers)
+    if differing:
+        found = f"{count_of(differing, 'difference')} between the rules in force and what clients get"
+        return [Check("tune", "clients", RED, found, "configtron tune verify")]
+    seen = sum(answers.asked + answers.connections for _, answers in report.answers)
+    text = f"{count_of(seen, 'client')} looked at have what the rules in force give"
+    return [Check("tune", "clients", GREEN, text)] if seen else []
 
 
 def _learn_checks(options: DoctorOptions) -> list[Check]:

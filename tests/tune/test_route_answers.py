@@ -12,6 +12,7 @@ import subprocess
 import pytest
 
 from configtron.linux.netlink import attribute
+from configtron.linux.netns import inside
 from configtron.model.errors import Refused
 from configtron.model.nouns import Profile
 from configtron.model.protocols import Listener
@@ -37,6 +38,19 @@ def test_what_was_applied_is_what_the_kernel_answers(applied: RouteDriver) -> No
     assert found.differences == found.unasked == ()
     # five prefixes, both ends but of the single address, and the default of both versions
     assert (found.prefixes, found.asked) == (7, 11)
+
+
+def test_a_listener_that_is_bound_to_a_device_looks_up_its_routes_alone(hosts: Hosts, applied: RouteDriver) -> None:
+    ip(hosts, "link add aside type veth peer name other")
+    for bound in ("vs", "aside"):
+        with inside(hosts.server), socket.create_server(("", 0)) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, bound.encode())
+            ip(hosts, "link set aside up")
+            lines = applied.ask(RULES).unasked
+        (control, window), other = begun(hosts.server, "10.0.0.1", device=bound), begun(hosts.server, "10.0.0.1")
+        here = f"10.0.0.0/8: clients of a listener that is bound to {bound} get {control}, window {window}; others "
+        assert [line[: len(here)] for line in lines] == ([] if bound == "vs" else [here])
+        assert (bound == "vs") == ((control, window) == other)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from configtron.cli.tune.options import policy_options, where_options
 from configtron.cli.tune.resolved import lease_options, place, show_notice
 from configtron.linux.signals import asked_to_stop
 from configtron.model.choices import LEASE_S
-from configtron.model.errors import DONE, INTERRUPTED, NOTHING, Refused
+from configtron.model.errors import CONDITION, DONE, INTERRUPTED, NOTHING, Refused
 from configtron.report.files import opened
 
 
@@ -55,9 +55,9 @@ def apply(plan: Path | None, form: str, output_file: str, lease_s: float, keep: 
     """Put in force what is wanted, or a saved PLAN: all of it, or nothing.
 
     The journal is written first, everything is read back afterwards, and a watchdog process undoes it when the lease
-    ends, or if this command is killed. Rules that are in force are not written again; their lease is renewed. Exit code
-    4: what was read back differed, and all was undone, or all that is wanted is frozen; 6: the guard refuses, or the
-    plan is old.
+    ends, or if this command is killed. Rules that are in force are not written again; their lease is renewed. What is
+    kept is asked about as by `configtron tune verify`. Exit code 1: clients do not get what is kept; 4: what was read
+    back differed, and all was undone, or all that is wanted is frozen; 6: the guard refuses, or the plan is old.
     """
     from configtron.service import lease
     from configtron.service.lease import rows
@@ -66,7 +66,8 @@ def apply(plan: Path | None, form: str, output_file: str, lease_s: float, keep: 
         applied = lease.apply(lease_options(), lease_s=0.0 if keep else lease_s, plan_file=plan, on_notice=show_notice)
         write(rows.APPLY_COLUMNS, rows.apply_rows(applied))
     say(*rows.apply_lines(applied))
-    return NOTHING if applied.lost else DONE
+    differs = any(answers.differences for answers in applied.answers)
+    return NOTHING if applied.lost else CONDITION if differs else DONE
 
 
 @click.command()

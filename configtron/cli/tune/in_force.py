@@ -51,7 +51,9 @@ def log(form: str, output_file: str) -> None:
 @click.command()
 @form_options
 def verify(form: str, output_file: str) -> int:
-    """Read back from the kernel all that is in force, and show where it is not what was applied. Nothing is written.
+    """Read back from the kernel all that is in force, and show where it is not what was applied, or not what clients
+    get: open connections are read, and a connection of our own over the loopback for each prefix. Nothing is written,
+    but a rollback that was killed is finished.
 
     By the driver route the kernel is also asked where it would send packets to clients: of each prefix, or of 256
     where there are more. A rule or route of another program that leads them elsewhere is a difference (docs/tune.md).

@@ -28,7 +28,7 @@ from configtron.db.tuning import Tuning
 from configtron.model.bounds import check_number
 from configtron.model.errors import ConfigtronError, Mismatch, Refused
 from configtron.model.protocols import Driver, Follower, Stamper
-from configtron.model.tuning import Place, Rules, prefix_counts
+from configtron.model.tuning import Answers, Place, Rules, prefix_counts
 from configtron.service.lease import ownership, watchdog_process
 from configtron.service.lease.context import LeaseContext, context_of, exclusive_lock
 from configtron.service.lease.kernel_rules import in_force, usable, write
@@ -45,6 +45,7 @@ from configtron.service.lease.planner import (
     planned,
 )
 from configtron.service.lease.recovery import recover_due
+from configtron.service.lease.status_report import client_answers
 from configtron.service.lease.undo import note_obstacle, undo
 from configtron.tune.drivers.witness import newest_sockets
 from configtron.tune.guard import Limits, why_not
@@ -56,6 +57,8 @@ from configtron.tune.pools import for_kernel
 HANG_S = 600.0
 # Changes over one transaction's whole rules: reading it back takes a step each.
 MOST_STEPS = 64
+# Prefixes; to read the rules of more takes longer than the change of one of them.
+MOST_ASKED = 10_000
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class Applied:
     frozen       number of changes left out, since another program changed their scope
     lost         nothing is in force, and all wanted rules are frozen
     needs_watch  kept rules that follow a change of the host's routes only while a watch runs
+    answers      what clients get of kept rules; nothing where one of more than `MOST_ASKED` prefixes changed
     """
 
     driver: str
@@ -76,6 +80,7 @@ class Applied:
     frozen: int
     lost: bool
     needs_watch: bool
+    answers: tuple[Answers, ...] = ()
 
 
 def apply(
@@ -112,9 +117,12 @@ def apply(
                     back = "take it back: configtron tune rollback"
                     on_notice(Notice(f"transaction {current.id} is {current.status}; {back}", logging.WARNING))
                 raise
-        kept = transaction is not None and not transaction.lease_s
+        kept = transaction if transaction is not None and not transaction.lease_s else None
+        is_asked = kept is not None and (not found.over or found.prefixes <= MOST_ASKED)
+        whole = context.journal.act(kept.id) if kept and is_asked else None
+        answers = client_answers(context, whole) if whole else ()
         return Applied(found.driver.name, transaction, found.due_count(), found.counts()[FROZEN], lost,
-                       kept and isinstance(found.driver, Follower))  # fmt: skip
+                       kept is not None and isinstance(found.driver, Follower), tuple(answers))  # fmt: skip
 
 
 def _plan(context: LeaseContext, options: LeaseOptions, plan_file: Path | None) -> tuple[Place, Planned]:

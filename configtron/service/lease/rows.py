@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 from configtron.model.knobs import KNOBS
 from configtron.model.nouns import Profile, Value
 from configtron.model.records import Json, pairs_form, value_form
-from configtron.model.tuning import Place
+from configtron.model.tuning import Answers, Place
 from configtron.model.tuning_json import place_of, place_text, settings_text
 from configtron.model.wording import count_of, visible
 from configtron.report.rows import emit
@@ -86,7 +86,10 @@ def apply_lines(applied: Applied) -> list[str]:
         text = f"nothing is in force: another program took it away, and all {applied.frozen} changes are frozen"
         return [f"{text}; see: configtron tune status; to put it back: configtron tune unfreeze --all, then apply"]
     frozen = f"{applied.frozen} frozen after an external change and left alone: configtron tune status"
-    return [_applied_text(applied), *([frozen] if applied.frozen else [])]
+    differing = [one for answers in applied.answers for one in answers.differences]
+    text = "clients do not get it: {}: {} {} was applied, found {}; see: configtron tune verify"
+    lines = [text.format(one.scope, one.knob, one.applied, one.found) for one in differing[:1]]
+    return [_applied_text(applied), *([frozen] if applied.frozen else []), *lines]
 
 
 def _applied_text(applied: Applied) -> str:
@@ -95,10 +98,20 @@ def _applied_text(applied: Applied) -> str:
         return "nothing to change, and nothing is in force; what is wanted: configtron tune prefix list"
     done = count_of(applied.changes, "change") if applied.changes else "nothing to change"
     if not one.lease_s:
-        kept = f"transaction {one.id}: {done}; kept. Take it back: configtron tune rollback"
+        kept = (
+            f"transaction {one.id}: {done}; kept.{_seen_text(applied.answers)} Take it back: configtron tune rollback"
+        )
         return f"{kept}; {FOLLOWS}" if applied.needs_watch else kept
     lease = f"transaction {one.id}: {done}; undone in {one.lease_s:g} s unless renewed"
     return f"{lease} (configtron tune watch) or kept (configtron tune rollback --keep)"
+
+
+def _seen_text(answers: Sequence[Answers]) -> str:
+    """Return how many clients were asked about, or why none was; "" where nothing tells."""
+    if asked := sum(each.asked for each in answers):
+        return f" {count_of(asked, 'client')} asked about."
+    why = next((why for each in reversed(answers) for why in (*each.unasked, each.note) if why), "")
+    return f" What clients get is not known: {why}." if why else ""
 
 
 def rollback_rows(done: RolledBack) -> Iterator[Row]:

@@ -119,7 +119,7 @@ def _compared(context: LeaseContext, transaction: Transaction) -> tuple[int | No
             return None, f"not compared with the kernel: {lack}"
         found = in_force(driver, [rules])
         differences = len(advise(transaction.driver, rules, found))
-        for answers in _answers(context, transaction, pause=False):
+        for answers in client_answers(context, transaction, pause=False):
             differences += len(answers.differences)
             notes += answers.unasked
             lost |= {each.scope for each in answers.differences}
@@ -185,14 +185,14 @@ def verify(options: LeaseOptions) -> VerifyReport:
         context = context_of(journal)
         here = list(filter(context.is_here, journal.acts(*SEEN)))
         differences = tuple(found for each in here for found in _differences(context, each))
-        answers = tuple((each, found) for each in here for found in _answers(context, each))
+        answers = tuple((each, found) for each in here for found in client_answers(context, each))
         return VerifyReport(len(here), sum(len(each.rules.prefixes) for each in here), differences, answers)
 
     finish_rollback(options.database)
     return read_only(options.database, read)
 
 
-def _answers(context: LeaseContext, transaction: Transaction, *, pause: bool = True) -> Iterator[Answers]:
+def client_answers(context: LeaseContext, transaction: Transaction, *, pause: bool = True) -> Iterator[Answers]:
     """Yield the kernel's answers about clients, and what connections show. pause: as `witness` has it."""
     if transaction.status == UNDOING:
         yield Answers(unasked=(HALF_UNDONE,))

@@ -13,6 +13,8 @@ Method     1. The routes that the rules require are computed from the main table
               profile holds there.
            3. A connection that sends no packet (`dry_connection.py`) is opened to one client of each of these prefixes.
               Its congestion control and window must be the profile's.
+           4. Listeners that are bound to a device (a VRF's too) look up routes of that device alone: a connection that
+              is bound to it is compared with one that is not.
 Reads as   Differences, each once. Earlier rules with a condition that no lookup here meets (a mark, a port, a user)
            are listed apart.
 Fails as   A prefix without an address that the kernel connects to (a broadcast, no route) is checked by step 2 only.
@@ -24,6 +26,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from ipaddress import ip_address, ip_network
 from itertools import groupby
 from typing import NamedTuple
@@ -31,6 +34,7 @@ from typing import NamedTuple
 from configtron.linux.netlink import Netlink
 from configtron.linux.netns import inside
 from configtron.linux.rtnetlink import FAMILIES, addresses
+from configtron.linux.sock_diag import Diag
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Answers, Difference
 from configtron.tune.drivers.route.dry_connection import begun
@@ -49,6 +53,8 @@ SOURCES = 16
 _UNIVERSE = 0  # RT_SCOPE_UNIVERSE
 _TABLES = {MAIN: "main"}
 _INITCWND, _CWND = 11, 7
+# The loopback's index in every network namespace (LOOPBACK_IFINDEX); no client comes that way.
+_LOOPBACK = 1
 
 
 EVERYWHERE = ("0.0.0.0/0", "::/0")
@@ -108,7 +114,8 @@ def ask(
     differences = [*written, *_once(one for one in asked if one.scope not in known)]
     unasked = (f"rule {rule.text} comes before ours; whether it diverts clients by {' and '.join(rule.conditions)} was "
                "not asked" for rule in earlier if rule.conditions)  # fmt: skip
-    return Answers(len({one[:3] for one in questions}), len(sample), tuple(differences), tuple(unasked))
+    lines = (*unasked, *_bound(netns, questions))
+    return Answers(len({one[:3] for one in questions}), len(sample), tuple(differences), lines)
 
 
 def earlier_rules(table: RouteTable) -> list[RoutingRule]:
@@ -255,6 +262,20 @@ def _connected(
                 by = "" if later == found.window else ", by the main table's route (ip route: cwnd lock)"
                 yield Difference(scope, "initcwnd", str(window), f"{later}{by}")
             break
+
+
+def _bound(netns: str, questions: Iterable[Question]) -> Iterator[str]:
+    """Yield a line for each device to which a listener is bound and whose clients do not get what others get."""
+    with closing(Diag(netns)) as diag:
+        bound = {one.bound for one in diag.listening()} - {0, _LOOPBACK}
+    for device in sorted(_device(index, netns) for index in bound):
+        for scope, version, address, _ in questions:
+            client = socket.inet_ntop(FAMILIES[version], address)
+            plain, there = begun(netns, client), begun(netns, client, device=device)
+            if plain != there and plain and there:
+                has, other = (f"{one.congestion_control}, window {one.window}" for one in (there, plain))
+                yield f"{scope}: clients of a listener that is bound to {device} get {has}; others {other}"
+                break
 
 
 def against_routes(netns: str, prefixes: list[str], wanted: str) -> Answers:

@@ -35,15 +35,18 @@ class Begun(NamedTuple):
     window: int  # segments
 
 
-def begun(netns: str, address: str, source: str = "") -> Begun | None:
+def begun(netns: str, address: str, source: str = "", device: str = "") -> Begun | None:
     """Return how a connection to an address would begin; None if the kernel refuses it.
 
     source   the local address; "": the kernel chooses
+    device   the device that it is bound to, a VRF's too; "": none
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with inside(netns), socket.socket(family, socket.SOCK_STREAM) as one:
         try:
             one.setsockopt(socket.IPPROTO_TCP, _TCP_REPAIR, 1)
+            if device:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
             if source:
                 one.bind((source, 0))
             one.connect((address, _PORT))
