@@ -15,10 +15,10 @@ from configtron.intake.pageloads.proxy_evidence import DIRECT, PROXIED
 from configtron.linux.adjtimex import ClockState, clock_state
 from configtron.linux.netns import holds
 from configtron.model.checks import GREEN, NOT_HERE, RED, Check, check_of, red_first
-from configtron.model.wording import count_of
 from configtron.model.errors import BadInput, ConfigtronError
 from configtron.model.packages import missing
 from configtron.model.tuning import Place
+from configtron.model.wording import count_of
 from configtron.service.campaign.probe_checks import lab_checks, probe_checks
 from configtron.service.lease.doctor import Examined, examine
 from configtron.service.lease.options import LeaseOptions
