@@ -135,11 +135,11 @@ test: module lint golden
 	$(call say,quick tests and a proof of each promise)
 	@$(PYTEST) -n 2 $(PARALLEL) -m 'proof and not alone or $(QUICK)'
 
-# Tests that need root wait for half of their time: three at once keep two processors busy.
+# These tests wait for much of their time: three at once keep two processors busy.
 test-all: module lint golden
 	$(call say,every test: those that need no root; those that do; those that need the machine for themselves)
 	@ended=0; \
-	$(PYTEST) -n 2 $(PARALLEL) --record $(RECORD) -m 'not (root or alone)' || ended=1; \
+	$(PYTEST) -n 3 $(PARALLEL) --record $(RECORD) -m 'not (root or alone)' || ended=1; \
 	$(PYTEST) $(call APART,3) --record $(RECORD) -m 'root and not alone' || ended=1; \
 	$(PYTEST) --record $(RECORD) -m alone || ended=1; \
 	exit $$ended

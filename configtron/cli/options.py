@@ -116,6 +116,5 @@ def spelt(name: str) -> str:
 
 def retyped(name: str, value: Any) -> list[str]:
     """Return an option of the command that is running with its value, as it may be typed again."""
-    if isinstance(value, bool):
-        return [spelt(name) if value else spelt(name).replace("--", "--no-", 1)]
-    return [f"{spelt(name)}={one}" for one in (value if isinstance(value, tuple) else (value,))]
+    words = [f"{spelt(name)}={one}" for one in (value if isinstance(value, tuple) else (value,))]
+    return [spelt(name) if value else spelt(name).replace("--", "--no-", 1)] if isinstance(value, bool) else words

@@ -67,6 +67,7 @@ def unlisted(_: EbpfDriver) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     with placed() as (driver, _):
         answer = {"plan": plan, "unlisted": unlisted}[sys.argv[1]](driver)
         print(json.dumps({"nothing left": nothing_left(), **answer}))
