@@ -13,7 +13,7 @@ from configtron.db.fleet import UNKNOWN_MAP, FleetStore
 from configtron.model.fleet import END_STATE, FleetMap, OutcomeRow
 from configtron.service.fleet.manager_core import ManagerCore
 from tests.support.fleet_drawing import DrawingHost
-from tests.support.fleet_hosts import BASE, HUMAN, Host
+from tests.support.fleet_hosts import BASE, HUMAN, START_NS, Host
 from tests.support.fleet_lines import unnamed
 from tests.support.fleet_page_judge import PageJudge
 from tests.support.fleet_pages import Visit
@@ -141,13 +141,22 @@ class Judge:
             f"rows that no agent sent: {extra[:3]}",
         )
 
+    def _same(self, stored: OutcomeRow, sent: OutcomeRow) -> bool:
+        """Return whether a row is as it was sent. One of a map that this database lacks does not teach, nor one that a
+        clock set an hour ahead of the manager's has dated: worlds last less than the minute that is allowed."""
+        set_back = any(manager.skew_ns < 0 for manager in self.world.managers)
+        ahead_ns = max(sent.at_ns, sent.epoch * self.world.epoch_s * 10**9) - START_NS
+        if stored.why_not == UNKNOWN_MAP or (stored.why_not == "dated-ahead" and (set_back or ahead_ns > 60 * 10**9)):
+            sent = sent._replace(teaches=False, why_not=stored.why_not)
+        return stored == sent
+
     def _judge_host(self, host: Host, core: ManagerCore, stored: Mapping[tuple[str, str, int], OutcomeRow],
                     elsewhere: set[tuple[str, str, int]]) -> None:  # fmt: skip
         if host.core is None or host.applier is None:
             self._check(False, f"{host.name} does not run at the end")
             return
         for name in host.taken.keys() & stored.keys():
-            self._check(_same(stored[name], host.taken[name]), f"row {name} is not as it was sent")
+            self._check(self._same(stored[name], host.taken[name]), f"row {name} is not as it was sent")
         missing = host.taken.keys() - stored.keys() - elsewhere
         dropped = host.core.spool.dropped
         waiting = host.core.spool.waiting
@@ -175,13 +184,6 @@ def _ends(database: Path) -> set[tuple[float, str]]:
 
 def _end(row: OutcomeRow) -> tuple[float, str]:
     return row.more["min_rtt_ms"], row.prefix
-
-
-def _same(stored: OutcomeRow, sent: OutcomeRow) -> bool:
-    """Return whether a row is as it was sent; one of a map that this database lacks does not teach."""
-    if stored.why_not == UNKNOWN_MAP:
-        sent = sent._replace(teaches=False, why_not=UNKNOWN_MAP)
-    return stored == sent
 
 
 def _drawn_one_by_one(drawn: FleetMap, epoch: int, draws: bool) -> dict[str, str]:

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from configtron.linux.netns import inside
+from configtron.model.errors import Missing
 from configtron.model.nouns import Value
 from configtron.model.tuning import Place
 from configtron.tune.drivers.bpf.pins import group
@@ -94,11 +95,13 @@ def shown_to(place: Place, clients: Collection[tuple[str, str]], idle: Collectio
 @contextmanager
 def _joined(place: Place) -> Iterator[None]:
     """This process in the control group of a place; afterwards in its own again."""
+    lines = Path("/proc/self/cgroup").read_text().splitlines()
+    own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::")), "")
+    if own.startswith(".."):
+        raise Missing("this process is outside of the control groups that it sees; run it as a unit, or by docker exec")
     if not place.cgroup.strip("/"):
         yield
         return
-    lines = Path("/proc/self/cgroup").read_text().splitlines()
-    own = next(line.removeprefix("0::/") for line in lines if line.startswith("0::"))
     home, process = group(Place(cgroup=own)), str(os.getpid())
     (group(place) / "cgroup.procs").write_text(process)
     try:

@@ -209,8 +209,9 @@ class ManagerCore:
         ends_ns = now_ns + AHEAD_NS
         latest = 0 if self._map is None else ends_ns // 10**9 // self._map.epoch_s
         if any(row.at_ns > ends_ns or row.epoch > latest for row in rows):
-            rows = [row._replace(teaches=False, why_not=AHEAD) if row.at_ns > ends_ns or row.epoch > latest else row
-                    for row in rows]  # fmt: skip
+            ahead = (row.teaches and (row.at_ns > ends_ns or row.epoch > latest) for row in rows)
+            rows = [row._replace(teaches=False, why_not=AHEAD) if is_ahead else row
+                    for row, is_ahead in zip(rows, ahead, strict=True)]  # fmt: skip
         return self.store.add_rows(agent, boot, first, rows, now_ns)
 
     def _try(self, write: Callable[[], object]) -> bool:
