@@ -9,8 +9,9 @@ Method     A listener and a client of ours are both bound to the loopback device
            idle for longer than its time-out, its window tells whether it is kept.
            If the place has a control group, this process is in that group while it makes the listener.
 Reads as   For each prefix the knobs that a socket shows, with its values.
-Fails as   `OSError`: no right, a firewall on the loopback, a listener that has the port already. An IPv6 answer
-           needs a route over the loopback: ::1 is the only client.
+Fails as   `OSError`: no right, a firewall on the loopback, a listener that has the port already. `Missing`: nsenter
+           brought this process here, so it is in none of the control groups whose programs it would ask about. An IPv6
+           answer needs a route over the loopback: ::1 is the only client.
 Differs    from `dry_connection.py`: routes to the client have no effect here.
 Source     linux/net/ipv4/route.c (ip_route_output_key_hash_rcu: "Assume, that the destination is on link"), ip(7);
            net/ipv4/tcp_output.c (tcp_cwnd_restart)

@@ -163,7 +163,8 @@ def own_connections(driver: Driver, rules: Rules, *, pause: bool) -> Answers:
                 if each.applied != each.found:
                     differences[each.scope, each.knob] = replace(each, found=f"{each.found}: {BY_OWN}")
     except (ConfigtronError, OSError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
+        # A time-out of a socket has no strerror.
+        why = getattr(error, "strerror", None) or error
         return Answers(unasked=(f"no connection of our own could be made: {why}",))
     return Answers(len(clients), len(profiles), tuple(differences.values()))
 

@@ -102,10 +102,12 @@ def export(options: ExportOptions, progress: Progress = unheard) -> Exported:
     unset = f"; without {', '.join(out)}" if out else ""
     untested = "; not tested" if test is not None and not test.made else ""
     tune = made.tune
-    alone = f"{tune.instead + tune.unseen} of {len(tune.classes)} classes have loaded nothing of what they would get"
-    alone = f"; {alone}: {tune.instead} get the fastest that they did load, {tune.unseen} keep Default"
-    alone = alone if tune.instead + tune.unseen else ""
-    exported = Exported(made, made.book, test, f"{held.name}{unset}{untested}{alone}")
+    without = tune.instead + tune.unseen
+    words = (
+        f"; {without} of {len(tune.classes)} classes have loaded nothing of what they would get: {tune.instead} get "
+        f"the fastest that they did load, {tune.unseen} keep Default"
+    )
+    exported = Exported(made, made.book, test, f"{held.name}{unset}{untested}{words if without else ''}")
     if has_classes(policy) and classed(policy).classes_.everyone:
         notice(progress, NO_CONTEXTS)
     if test is not None:
