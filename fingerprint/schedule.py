@@ -46,6 +46,9 @@ class Schedule(NamedTuple):
 def schedule_of(gaps: Sequence[float], late: Sequence[float] = ()) -> Schedule:
     """Return the timer behind the gaps (s); `late` are those after an echo had begun the wait anew."""
     heard = tuple(round(gap, 6) for gap in gaps)
+    if min(gaps) <= 0:
+        # A clock was set back: no timer is seen.
+        return Schedule(gaps[0], "irregular", 0, heard)
     if len(gaps) == 1:
         return _single(gaps[0], late, heard)
     if all(CONSTANT[0] <= b / a <= CONSTANT[1] for a, b in zip(gaps, gaps[1:], strict=False)):

@@ -67,14 +67,15 @@ def form(connection: ConnectionReport, files: list[str]) -> dict[str, Json]:
             **{side: _side(connection, side) for side in SIDES},
             "tls": _tls(connection.hellos),
             "windows": _windows(connection.windows, connection.file, files),
-            "observations": _readings(connection.observations),
+            "observations": _readings(connection.observations, connection.file, files),
         }
     )
 
 
 def json_rows(reports: ConnectionReports, files: list[str]) -> Iterator[str]:
     """Yield the line of each connection. files: the captures' names, by the number that a report has."""
-    for rows, texts in texts_by_kind(reports, reports.template, _names_and_verdicts):
+    own, read = (reports.columns["frame"] >> FILE_SHIFT).tolist(), reports.template
+    for rows, texts in texts_by_kind(reports, lambda row: (*read(row), own[row], files), _names_and_verdicts):
         yield from joined("", _members(reports, rows, files, texts), len(texts))
 
 
@@ -100,12 +101,16 @@ def _side(connection: ConnectionReport, side: str) -> Json:
 def _limits(shares: Sequence[Limit], file: int, files: Sequence[str]) -> Json:
     found: list[Json] = []
     for one in shares:
-        places = [(frame >> FILE_SHIFT, frame & FRAME_MASK) for frame in one.frames]
-        other: list[Json] = [files[number] for number, _ in places] if any(at != file for at, _ in places) else []
-        frames: list[Json] = [frame for _, frame in places]
         found.append({"limit": one.limit, "seconds": round(one.ns / 1e9, 9), "times": one.times, "grade": one.grade,
-                      "frames": frames, **({"files": other} if other else {})})  # fmt: skip
+                      **_placed("frames", one.frames, file, files)})  # fmt: skip
     return found or None
+
+
+def _placed(name: str, frames: Sequence[int], file: int, files: Sequence[str]) -> dict[str, Json]:
+    """Return the numbers of frames; and their files, if one is not in this file. Marks of a template stay."""
+    numbers: list[Json] = [frame if frame < 0 else frame & FRAME_MASK for frame in frames]
+    other = any(frame >= 0 and frame >> FILE_SHIFT != file for frame in frames)
+    return {name: numbers, **({"files": [files[frame >> FILE_SHIFT] for frame in frames]} if other else {})}
 
 
 def _tls(hellos: Hellos) -> Json:
@@ -121,13 +126,11 @@ def _tls(hellos: Hellos) -> Json:
     return _without_none(found)
 
 
-def _readings(observations: Sequence[Observation]) -> Json:
+def _readings(observations: Sequence[Observation], file: int, files: Sequence[str]) -> Json:
     found: dict[str, Json] = {}
     for one in observations:
-        fields = observation_form(one)
-        fields.pop("knob", None)
-        fields.pop("trace_id", None)
-        found[one.knob] = fields
+        fields = observation_form(one) | (_placed("evidence", one.evidence, file, files) if one.evidence else {})
+        found[one.knob] = {name: value for name, value in fields.items() if name not in ("knob", "trace_id")}
     return found
 
 
@@ -147,9 +150,9 @@ def _without_none(form: dict[str, Json]) -> dict[str, Json]:
 # --- many connections -------------------------------------------------------------------------------------------------
 
 
-def _names_and_verdicts(observations: Sequence[Observation], hellos: Hellos) -> tuple[str, str]:
+def _names_and_verdicts(seen: Sequence[Observation], hellos: Hellos, file: int, files: list[str]) -> tuple[str, str]:
     """Return the members of observations and of TLS as texts, the first with `MARKS` as conversions of `%`."""
-    text = _member("observations", _readings(observations))
+    text = _member("observations", _readings(seen, file, files))
     if MARKS.search(text):
         text = MARKS.sub(_conversion, text.replace("%", "%%"))
     return text, _member("tls", _tls(hellos))

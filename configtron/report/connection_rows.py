@@ -14,7 +14,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -126,13 +126,13 @@ def _cells(reports: ConnectionReports, rows: slice, files: list[str]) -> Iterato
 
 def texts_by_kind(
     reports: ConnectionReports,
-    read: Callable[[int], tuple[Sequence[Observation], Hellos]],
-    text: Callable[[Sequence[Observation], Hellos], T],
+    read: Callable[[int], tuple[Any, ...]],
+    text: Callable[..., T],
 ) -> Iterator[tuple[slice, list[T]]]:
     """Yield some rows at a time, and of each what its observations and hellos are formatted as, once for each kind.
 
-    read: those of the connection in a row; text: formats them. If a connection cannot be read, yield those before it,
-    then raise.
+    read: those of the connection in a row, and what else `text` takes; text: formats them. If a connection cannot be
+    read, yield those before it, then raise.
     """
     numbers, of_kind = reports.kinds.tolist(), dict[int, T]()
     for begin in range(0, len(reports), ROWS_AT_ONCE):

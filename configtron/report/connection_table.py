@@ -93,7 +93,8 @@ def write_one(one: ConnectionReport, files: list[str], out: TextIO) -> None:
     for name, value in found.items():
         about.add_row(name, _text(value))
     for seen in one.observations:
-        verdicts.add_row(seen.knob, shown(seen), seen.unit, seen.grade, seen.method, " ".join(map(str, seen.evidence)))
+        frames = " ".join(frame_name(frame, own) for frame in seen.evidence)
+        verdicts.add_row(seen.knob, shown(seen), seen.unit, seen.grade, seen.method, frames)
     for sheet in (about, sides, *(one for one in (limited, flights) if one.rows[1:]), verdicts):
         sheet.write(out, color=False)
 

@@ -106,6 +106,10 @@ def _pcap(window: Buffer, header: pcap.Header, counts: Counter[str], file: int) 
         else:
             records, window.at, broken = pcap.walk(window.data, window.at, window.end, header.order)
             columns = pcap.fields(window.data, records, header, counts)
+        if (zeros := np.flatnonzero(~np.any(columns[1:], axis=0))).size:
+            # Room that was kept behind the last record, and not used.
+            window.at, broken = int(columns[0][zeros[0]]) - pcap.RECORD, True
+            columns = tuple(column[: zeros[0]] for column in columns)  # type: ignore[assignment]
         if many := len(columns[0]):
             yield Frames(np.frombuffer(window.data, "B"), *columns, np.full(many, header.link, np.int64), number, file)
             number += many

@@ -50,6 +50,7 @@ TCP = 6
 # IP protocol number -> counter of packets that are no TCP. ESP is encrypted.
 PROTOCOLS = {17: "udp", 1: "icmp", 58: "icmp", 50: "esp", 132: "sctp", ROUTING: UNREAD + "routing"}
 PROTOCOLS |= {number: UNREAD + name for number, name in TUNNELS.items()}
+REST = "other-protocol", UNREAD + "extensions"
 # A fragment of these holds a part of a segment, or may: later fragments name only the first header.
 IN_SEGMENTS = IS_EXTENSION[6] | (np.arange(256) == TCP)
 
@@ -265,7 +266,8 @@ def _find_tcp(
     tcp = kind == TCP
     if not tcp[fine].all():
         for number, many in enumerate(np.bincount(kind[fine & ~tcp]).tolist()):
-            counts[PROTOCOLS.get(number, "other-protocol")] += many
+            # `unread-extensions`: a longer chain than `pass_extensions` follows.
+            counts[PROTOCOLS.get(number, REST[int(IS_EXTENSION[version, number])])] += many
     fine &= tcp
     _count(counts, ("longer-than-frame", fine & (end > frames.length[rows] - at)))
     return np.flatnonzero(fine)

@@ -6,7 +6,7 @@ Method     Once for a batch, columns are computed that every connection needs (`
            connection: those of the same number (kind) have the same verdicts. The caller reads one connection of each
            kind. Its traces are read only by the inferences that report a wanted parameter. Where no ACK was withheld,
            the initial window is that of the first flight (`first_flight.py`).
-Reads as   observations whose evidence are frame numbers of the file.
+Reads as   observations whose evidence are frames (file << 40 | number).
 Fails as   no observation, where the packets that an inference needs were not captured.
 Differs    from reading our own probes: see `traces.py`.
 """
@@ -152,9 +152,12 @@ class ConnectionReading:
 
     @cached_property
     def _alone(self) -> Column:
-        """Whether the inferences of each connection must run."""
+        """Whether the inferences of each connection must run: for one, its frames are in several files."""
         alone: Column = self._like.speaks | (self._has_inference & (self._same_segments == UNIQUE))
         alone[[*self._batch.summary.later]] = True
+        if len(self._files) > 1:
+            file, begin = self._batch.found.rows.frame >> FILE_SHIFT, self._batch.found.begin
+            alone[self._batch.found.of[file != file[begin][self._batch.found.of]]] = True
         return alone
 
     def template(
@@ -169,17 +172,20 @@ class ConnectionReading:
         return tuple(_marked(one, frames) for one in observations), hellos
 
     def frames(self, connection: int) -> list[int]:
-        """Return the frames of `PLACES`."""
-        found: list[int] = (self._batch.found.rows.frame[self._places[connection]] & FRAME_MASK).tolist()
+        """Return the frames of `PLACES` (file << 40 | number)."""
+        found: list[int] = self._batch.found.rows.frame[self._places[connection]].tolist()
         return found
 
     def marks(self, connections: Column) -> Iterator[tuple[list[int], list[int], int]]:
-        """Yield of each of these connections the frames of `PLACES`; those of the first flight, in order; its bytes."""
+        """Yield of each of these connections the frames of `PLACES`; those of the first flight, in order; its bytes.
+
+        Frames are numbers in the connection's file.
+        """
         frames = self._batch.found.rows.frame[self._places[connections]] & FRAME_MASK
         begin, end = (edge[connections].tolist() for edge in self._flight_edges)
         sizes = self._batch.summary.flights.size[connections]
         for places, first, last, size in zip(frames.tolist(), begin, end, sizes.tolist(), strict=True):
-            yield places, sorted(self._flight_frames[first:last].tolist()), size
+            yield places, sorted((self._flight_frames[first:last] & FRAME_MASK).tolist()), size
 
     def read(
         self, connection: int, ends: tuple[Endpoint, Endpoint], target: Target
@@ -253,7 +259,7 @@ class ConnectionReading:
         found = self._batch.found
         most = OPENING_MOST if trace.probe == "rwin" else PACKETS_MOST
         begin, end = int(found.begin[connection]), int(found.end[connection])
-        frames = (found.rows.frame[begin : min(end, begin + most)] & FRAME_MASK).tolist()
+        frames = found.rows.frame[begin : min(end, begin + most)].tolist()
         for one in traces_of(trace, packets_of(self._batch, connection, most=most), streams, secret):
             for observation in read(one, self._wanted):
                 if not self._is_wanted(connection, observation):
@@ -286,8 +292,7 @@ class ConnectionReading:
         details, method = _flight_details(one.flight)
         grade = "C" if one.proof == PROVEN and not doubt else "L"
         details |= {"proof": doubt} if doubt and one.proof == PROVEN else {}
-        frames = tuple(frame & FRAME_MASK for frame in one.frames)
-        yield yes(knob, one.segments, trace, "segments", method, grade, frames, details)
+        yield yes(knob, one.segments, trace, "segments", method, grade, tuple(one.frames), details)
 
     def _over_idle(self, connection: int, trace: Trace) -> Iterator[Observation]:
         """Yield whether the window restarted in an idle time; nothing if the server repeated data, or heard of a mark.
@@ -310,8 +315,7 @@ class ConnectionReading:
             value = kept((initial, max(before)), one.segments, most)
             if value == "off" or value == "on" and one.grade == "C":
                 details: dict[str, Value] = {"before": tuple(before), "after": one.segments}
-                frames = tuple(frame & FRAME_MASK for frame in one.frames)
-                yield yes("slow_start_after_idle", value, trace, "", OVER_IDLE, "C", frames, details)
+                yield yes("slow_start_after_idle", value, trace, "", OVER_IDLE, "C", tuple(one.frames), details)
                 return
             since = at
 
@@ -346,7 +350,7 @@ def _flight_frames(batch: Batch) -> tuple[Column, tuple[Column, Column]]:
     row = np.arange(found.rows.size)
     within = (row >= flights.first[found.of]) & (row <= flights.last[found.of])
     index = np.flatnonzero(within & found.server & (found.rows.length > 0))
-    return found.rows.frame[index] & FRAME_MASK, edges(found.of[index], found.total)
+    return found.rows.frame[index], edges(found.of[index], found.total)
 
 
 def _marked(one: Observation, frames: list[int]) -> Observation:

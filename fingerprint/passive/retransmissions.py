@@ -101,9 +101,9 @@ def acked_before(found: Connections, server: int, places: Column) -> Acked:
     # Counted since the last time that the acknowledged byte rose.
     rose = np.maximum.accumulate(np.where(una > earlier, np.arange(len(una)), 0)) if len(una) else una
     last = latest(theirs, found.of, found.begin, places)
-    if not len(index):
-        return Acked(np.full(len(places), NEVER), np.zeros(len(places), np.int64), rows.at[places])
     known, last = last >= 0, np.maximum(last, 0)
+    if not len(index):
+        una, total, rose, index = (np.zeros(1, np.int64) for _ in range(4))
     return Acked(
         np.where(known, una[last], NEVER),
         np.where(known, total[last] - total[rose[last]], 0),
@@ -153,8 +153,6 @@ def retransmissions(
     again[after[(found.rows.length[probes] == 1) & closed_before(found, server, probes)]] = False
     again &= ~_in_other_bounds(found, sent, again)
     events = np.flatnonzero(again | hole)
-    if not len(events):
-        return Retransmissions(*(np.empty(0, np.int64) for _ in range(3)))
     rows = found.rows
     place, of = sent.row[events], sent.of[events]
     acked = acked_before(found, server, place)
@@ -183,8 +181,9 @@ def _in_other_bounds(found: Connections, sent: Sent, again: Column) -> Column:
     likely = np.flatnonzero(again & np.isin(sent.of, found.copies_of) & ((rows.bits[sent.row] & STAMPED) != 0))
     first = np.flatnonzero(sent.full & ~sent.old)
     if len(likely) and len(first):
-        span = int(sent.end.max()) + 2
-        lifted = sent.of * span + sent.start
+        # Segments may lie before the first one seen: by the ranks of their starts, connections stay apart.
+        ranks = np.unique(sent.start, return_inverse=True)[1]
+        lifted = sent.of * len(ranks) + ranks
         brought = first[np.maximum(np.searchsorted(lifted[first], lifted[likely], "right") - 1, 0)]
         same = (sent.of[brought] == sent.of[likely]) & (rows.tsval[sent.row[brought]] == rows.tsval[sent.row[likely]])
         copies[likely] = same
@@ -219,11 +218,6 @@ class _Event(NamedTuple):
     rtt: int
     sack: bool
 
-    @property
-    def silence(self) -> int:
-        """Time (ns) since either side's last segment."""
-        return self.at - max(self.previous, self.heard)
-
 
 class _Recovery:
     """One side of one connection: its holes, and the recovery it is in."""
@@ -239,9 +233,7 @@ class _Recovery:
         if event.hole:
             self.holes.append((event.top, event.start, event.at, event.tsval))
             return KINDS.index(HOLE)
-        if self._overtaken(event):
-            return KINDS.index(REORDERED)
-        return CAUSES.index(self._cause(event))
+        return KINDS.index(REORDERED if self._overtaken(event) else self._cause(event))
 
     def _overtaken(self, event: _Event) -> bool:
         """Fill the hole that the segment lies in; return whether it came too soon, or its stamp is too old, to be a
@@ -260,11 +252,12 @@ class _Recovery:
     def _cause(self, event: _Event) -> str:
         if event.end <= event.una:
             return "unneeded"
+        silence = event.at - max(event.previous, event.heard)
         tail = event.end == event.top and event.sack and not event.duplicates and self.probed != event.top
-        if tail and event.silence >= (PROBE_RTTS * event.rtt or TIMER_NS):
+        if tail and silence >= (PROBE_RTTS * event.rtt or TIMER_NS):
             self.probed = event.top
             return "tlp"
-        expired = event.silence >= TIMER_NS + event.rtt
+        expired = silence >= TIMER_NS + event.rtt
         if expired and event.start <= max(event.una, 1):
             self.recover = event.top
             return "rto"

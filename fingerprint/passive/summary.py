@@ -372,7 +372,12 @@ def _stream(
     columns[f"{side}_data"] = _counted(sent.of, fresh & data, count) + np.bincount(found.of[last], minlength=count)
     columns[f"{side}_payload"] = np.bincount(sent.of[fresh], length[fresh], count).astype(np.int64) + resets
     fin = (rows.flags[sent.row] & FIN) != 0
-    columns[f"{side}_bytes"] = highest(sent.of[data], (sent.end - fin)[data] - 1, count, 0)
+    reach, lone = data, (sent.start > sent.top) & (sent.top > NEVER)
+    if lone.any():
+        # A number beyond a hole may be corrupt: it counts if an ACK confirms it, or the stream goes on from there.
+        told = np.flatnonzero((found.server != bool(number)) & (found.ack > NEVER))
+        reach = data & ~(lone & (sent.end > highest(found.of[told], found.ack[told], count, NEVER)[sent.of]))
+    columns[f"{side}_bytes"] = highest(sent.of[reach], (sent.end - fin)[reach] - 1, count, 0)
     columns[f"{side}_largest"] = highest(sent.of, length, count, 0)
     at = rows.at[sent.row[data]]
     first, last = np.full(count, ABSENT, np.int64), np.full(count, ABSENT, np.int64)

@@ -90,7 +90,6 @@ struct Recovery {
 
 /// Fill in the numbers of segments in `sent` that repeat or leave a hole, and their kinds; return how many.
 pub fn find(rows: &Rows, sent: &Sent, facts: &Facts, places: &mut [i64], kinds: &mut [i64]) -> usize {
-    let silent = !rows.theirs.iter().zip(rows.ack).any(|(theirs, ack)| *theirs != 0 && *ack > NEVER);
     let (mut found, mut number) = (0, 0);
     for one in 0..facts.begin.len() {
         let (begin, end) = (facts.begin[one] as usize, facts.end[one] as usize);
@@ -111,7 +110,7 @@ pub fn find(rows: &Rows, sent: &Sent, facts: &Facts, places: &mut [i64], kinds: 
             let again = sent.old[number] != 0 && stop > 1 && !probed && sent.copies[number] == 0;
             if hole || again {
                 let at = rows.at[row];
-                let heard = acked.heard.unwrap_or(if silent { at } else { rows.at[begin] }).min(at);
+                let heard = acked.heard.unwrap_or(rows.at[begin]).min(at);
                 let event = Event {
                     start,
                     end: stop,

@@ -143,21 +143,23 @@ def test_a_connection_in_whole(file: str, capsys: Spoken) -> None:
     assert any(line[:1] == ["signature"] for line in words)
 
 
-def test_a_limit_names_the_file_of_its_frames(tmp_path: Path, capsys: Spoken) -> None:
+def test_frames_of_limits_and_observations_name_their_files(tmp_path: Path, capsys: Spoken) -> None:
     talk = made.talk(made.flight(0.3, 0, 4), made.acked(4, 0.4), made.flight(2.4, 4, 2)).frames
     parts = [str(tmp_path / name) for name in ("a.pcap", "b.pcap")]
-    for path, frames in zip(parts, (talk[:-2], talk[-2:]), strict=True):
+    for path, frames in zip(parts, (talk[:5], talk[5:]), strict=True):
         Path(path).write_bytes(write.pcap(frames, nano=True))
     pcap(*parts, "-f", "jsonl")
     line = json.loads(capsys.readouterr().out)
-    assert (line["windows"][0]["frame"], line["windows"][0]["file"]) == (1, parts[1])
+    assert (line["windows"][0]["frame"], line["windows"][0]["file"]) == (5, parts[1])
     found = {one["limit"]: one for one in line["limits"]}
-    assert (found["sender"]["frames"], found["sender"]["files"]) == ([9, 1], parts)
-    assert found["server"]["frames"] == [5] and "files" not in found["server"]
+    assert (found["sender"]["frames"], found["sender"]["files"]) == ([4, 5], parts[1:] * 2)
+    icw, sack = (line["observations"][name] for name in ("icw", "sack"))
+    assert (icw["evidence"], icw["files"]) == ([5, 1, 2, 3], [parts[0], *parts[1:] * 3])
+    assert [one.get("files") for one in (found["server"], sack)] == [None, None] and found["server"]["frames"] == [5]
     pcap(*parts, "--connection", "1:1")
     out, err = capsys.readouterr()
-    assert re.search(r"^sender +87\.5 % +2\.100 +1 +C +9 2:1$", out, re.M) and "{" not in out
-    assert re.search(r"^ +2 +L +unverified +idle +2\.400 +2:1$", out, re.M)
+    assert re.search(r"^sender +87\.5 % +2\.100 +1 +C +2:4 2:5$", out, re.M) and "{" not in out
+    assert re.search(r"^ +2 +L +unverified +idle +2\.400 +2:5$", out, re.M) and "5 2:1 2:2 2:3\n" in out
     assert re.search(r"^slow because +sender's application or buffer 87 %$", out, re.M)
     assert err == "11 frames, 11 tcp, 1 connection; 1 chosen\n"
 

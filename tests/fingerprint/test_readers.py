@@ -225,6 +225,8 @@ def test_alerts_before_a_hello(data: bytes, alert: int, final: bool) -> None:
     ([3.1], [8.2], 3.1 / 3, "exponential", 1),
     ([1.0], [1.05], 1.0, "linear", 0),
     ([1.0], [1.7], 1.0, "", 0),
+    # a clock was set back
+    ([-0.1, 1.0], [], -0.1, "irregular", 0), ([0.0, 1.0], [], 0.0, "irregular", 0),
 ])  # fmt: skip
 def test_lost_copies_show_in_the_doubling(
     gaps: list[float], again: list[float], first_s: float, kind: str, missed: int

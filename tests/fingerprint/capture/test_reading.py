@@ -144,6 +144,8 @@ def lossy(order: str, kind: int, *drops: int) -> bytes:
 @pytest.mark.parametrize(("data", "frames", "name", "count"), [
     # broken lengths end the reading
     (write.pcap(TALK) + struct.pack("<IIII", 0, 0, 1 << 31, 60) + bytes(100), ALL, "malformed-record", 1),
+    # a file whose room was kept before it was written
+    (write.pcap(TALK) + bytes(99), ALL, "malformed-record", 1), (write.pcap(TALK) + bytes(99), ALL, "bytes-left", 99),
     (write.pcapng(TALK) + struct.pack("<III", 6, 1 << 30, 0) + bytes(100), ALL, "malformed-record", 1),
     (write.pcapng(TALK) + write.block(6, bytes(20))[:-4] + b"xxxx" + bytes(100), ALL, "malformed-record", 1),
     (write.pcapng(TALK) + struct.pack("<III", 6, 33, 0) + bytes(100), ALL, "malformed-record", 1),

@@ -125,6 +125,18 @@ def test_merged_frames_beside_their_segments_are_no_repeats(later_s: float, repe
     assert sum(int(one.numbers[f"server_{cause}"] or 0) for cause in again) == repeats
 
 
+def test_segments_before_a_synack_hide_no_copies_of_another_connection(tmp_path: Path) -> None:
+    one, other = proven(5), Conversation(port=50000, opened=False, asked=False)
+    doubled = [(at + n, numbered(frame, 0)) for at, frame in one.frames for n in (0, 1_000)]
+    one.send(1, FLIGHT, ACK, 1, 101, 5 * FULL, echo_s=ASKED)
+    one.delay(FLIGHT - 0.000005)
+    other.send(1, 0.1, ACK, -1_000_000, 1, FULL)
+    other.send(1, 0.2, SYN | ACK, 0, 1)
+    other.flight(FLIGHT, 0, 2)
+    (found, _), _ = reports(written([*doubled, one.frames[-1], *other.frames], tmp_path))
+    assert not any(found.numbers[f"server_{cause}"] for cause in CAUSES)
+
+
 def test_a_repeat_is_no_copy(tmp_path: Path) -> None:
     """What is sent again carries a later stamp; what a duplicate ACK asked for came after that ACK."""
     conversation = Conversation(stamps=False)
@@ -146,13 +158,14 @@ def test_duplicate_acks_with_growing_blocks_are_no_copies(tmp_path: Path) -> Non
     assert read_back(unsummed, tmp_path).numbers["copies"] == 1
 
 
-def test_a_wild_reset_does_not_move_the_stream(tmp_path: Path) -> None:
-    """A reset by a middlebox may have any number; the stream goes on where it was, and has not ended."""
+def test_a_wild_number_does_not_move_the_stream(tmp_path: Path) -> None:
+    """A reset by a middlebox, or corrupt data, may have any; the stream goes on where it was, and has not ended."""
     for wild in (5, 0x12345678, 0x80000000, 0x80000100, 0xFFFFFFFF):
         seq, rst = np.array([0, 1, 1001, wild, 2001, wild, 3001], np.uint32), np.isin(np.arange(7), (3, 5))
         assert unwrapped(seq, np.zeros(7, int), np.zeros(1, "u4"), rst)[~rst].tolist() == [0, 1, 1001, 2001, 3001]
     conversation = proven()
     conversation.send(1, FLIGHT + 0.004, RST, 0x80000000 + 5 * FULL, 0)
+    conversation.send(1, FLIGHT + 0.005 + RTT_S, ACK, 10**9, 101, FULL)
     conversation.flight(FLIGHT + 0.02 + RTT_S, 14, 1)
     one = read_back(conversation.frames, tmp_path)
     assert (one.numbers["server_bytes"], one.ending) == (15 * FULL, "open")

@@ -186,6 +186,8 @@ NO_ROWS = {
     "udp": (101, changed(FOUR, protocol=17)),
     "icmp": (101, changed(FOUR, protocol=1)),
     "other-protocol": (101, changed(FOUR, protocol=89)),
+    "other-protocol, HIP, which extends IPv6 alone": (101, changed(FOUR, protocol=139)),
+    "unread-extensions": (101, extended(SIX[4][1], *[OPTIONS] * 9)),
     "unread-gre": (101, changed(FOUR, protocol=47)),
     "unread-ip-in-ip behind a routing header": (101, extended(SIX[4][1], HOP, ROUTE, ATOMIC, last=4)),
     "unread-l2tpv3": (101, changed(FOUR, protocol=115)),

@@ -34,6 +34,8 @@ DUPLICATES = [acked(11, AT + 0.001 + n / 10_000, sack=(1 + 12 * FULL, 1 + (13 + 
     # a tail loss probe; without SACK there is none
     (talk(*OPENED, flight(AT, 10, 4), flight(AT + 2 * RTT_S, 13, 1)), {"tlp": 1}),
     (talk(flight(AT, 0, 1), flight(AT + 0.35, 0, 1), sack=False), {"rto": 1}),
+    # one side alone
+    (talk(flight(AT, 0, 2), flight(AT + 0.35, 0, 1), opened=False, asked=False), {"rto": 1}),
     # seen before the loss the segment comes twice; seen behind it a hole is filled a round trip later
     (talk(*OPENED, flight(AT, 10, 6), *DUPLICATES, flight(AGAIN_S, 11, 1)), {"fast": 1}),
     (talk(*OPENED, flight(AT, 10, 6, skip=(1,)), *DUPLICATES, flight(AGAIN_S, 11, 1)), {"fast": 1, "hole": 1}),
