@@ -50,9 +50,8 @@ PROBE_FROM, PROBE_TO, PROBE_SLACK_S = 0.95, 1.125, 0.03
 # We stretch the first round trip. Later in a conversation the server may have measured shorter ones, so its probe may
 # come as soon as two ticks of a 1000 Hz kernel after the flight (TCP_TIMEOUT_MIN); a quarter less is the margin.
 PROBE_SOONEST_S = 0.0015
-# Every path carries segments of this size, unless the client offers a smaller MSS (RFC 8200 section 5, less headers).
 # Timestamps take these bytes of each segment (RFC 7323, with padding).
-PATH_MSS_MIN, TIMESTAMPS_BYTES = 1220, 12
+TIMESTAMPS_BYTES = 12
 # The largest shift that counts (RFC 7323 2.3).
 SHIFT_MOST = 14
 # Our receive window may have stopped the server if it had room for less than this many further segments.

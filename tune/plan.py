@@ -39,6 +39,9 @@ OF_PROFILE = "profile:"
 PLACE, IPV4, IPV6 = "place", "ipv4", "ipv6"
 # The profile of a held-back prefix where a wider prefix or the default would apply to it.
 UNTOUCHED = "untouched"
+# At most this many prefixes that change or differ alike are events or rows of their own: more, as behind a gateway that
+# changed, are one.
+SINGLY = 8
 # The name of a changed profile while only the canary has it.
 CANARY = ".canary"
 

@@ -33,7 +33,7 @@ ROUTE, SOCK_DIAG, GENERIC = 0, 4, 16
 HEADER = struct.Struct("=IHHII")  # struct nlmsghdr: length, kind, flags, sequence, port
 _ATTRIBUTE = struct.Struct("=HH")  # struct nlattr: length, kind
 ERROR, DONE = 2, 3
-REQUEST, ACK, REPLACE, EXCL, CREATE, DUMP = 1, 4, 0x100, 0x200, 0x400, 0x300
+REQUEST, ACK, REPLACE, CREATE, DUMP = 1, 4, 0x100, 0x400, 0x300
 _DUMP_INTERRUPTED, _CAPPED, _HAS_TEXT = 0x10, 0x100, 0x200
 _SOL_NETLINK, _ADD_MEMBERSHIP, _CAP_ACK, _EXT_ACK, _STRICT_CHECK = 270, 1, 10, 11, 12
 _SO_RCVBUFFORCE = 33

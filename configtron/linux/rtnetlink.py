@@ -18,7 +18,7 @@ from configtron.linux.netlink import Netlink, attributes
 # struct rtmsg: family, destination and source length, TOS, table, protocol, scope, type, flags
 RTMSG = struct.Struct("=BBBBBBBBI")
 NEW_LINK = 16
-NEW_ADDRESS, GET_ADDRESS = 20, 22
+GET_ADDRESS = 22
 NEW_ROUTE, DEL_ROUTE, GET_ROUTE = 24, 25, 26
 NEW_RULE, DEL_RULE, GET_RULE = 32, 33, 34
 TABLE_UNSPEC = 0  # in struct rtmsg's field of 8 bits: the number, which may exceed 255, is an attribute

@@ -23,7 +23,7 @@ from configtron.model.wording import count_of, visible
 from configtron.report.rows import emit
 from configtron.service.lease.plan_file import advice_form, lines
 from configtron.service.lease.planner import DUE, Planned, PlanReport
-from configtron.tune.plan import OF_PROFILE, WHOLE, Advice
+from configtron.tune.plan import OF_PROFILE, SINGLY, WHOLE, Advice
 
 if TYPE_CHECKING:
     from configtron.service.lease.apply_transaction import Applied
@@ -59,9 +59,6 @@ CLIENT_COLUMNS = ("address", "prefix", "profile", "settings")
 PLAN_COLUMNS = ("id", "scope", "knob", "was", "to", "state")
 EVENT_COLUMNS = ("at", "event", "act", "driver", "scope", "was", "found")
 
-# Up to so many prefixes that change or differ alike, as behind a gateway that changed, are rows of their own; more are
-# one row.
-SINGLY = 8
 FOLLOWS = "its routes follow a change of gateway only while `configtron tune watch` runs"
 NOTHING_HERE = "nothing of ours is in force here"
 

@@ -15,13 +15,13 @@ from configtron.model.bounds import check_number
 from configtron.model.errors import ConfigtronError, Refused
 from configtron.model.protocols import Asker, Driver, Follower, Listener
 from configtron.model.records import Json
-from configtron.model.tuning import Difference, Rules
+from configtron.model.tuning import Rules
 from configtron.model.tuning_json import value_text
 from configtron.service.lease.context import LeaseContext, context_of, exclusive_lock
 from configtron.service.lease.options import LeaseOptions, Notice, OnNotice, ignore
 from configtron.service.lease.recovery import recover_due
 from configtron.tune.journal import LEASED, Transaction
-from configtron.tune.plan import IPV4, IPV6, PLACE, advise, holds_scope, lost_together, recognised
+from configtron.tune.plan import IPV4, IPV6, PLACE, SINGLY, advise, holds_scope, lost_together, recognised
 
 log = logging.getLogger("configtron.tune")
 # A lease is renewed when a third of it is gone: a watch may miss many turns before it ends.
@@ -29,8 +29,6 @@ RENEW_BELOW = 2 / 3
 # s; an external change is reported within a second: after this wait, three quarters of a second are left for reading a
 # hundred thousand routes back. A turn without news costs 3 ms.
 TURN_S = 0.25
-# At most this many prefixes that were changed alike are events of their own.
-SINGLY = 8
 
 
 class WatchEvent(NamedTuple):
@@ -207,17 +205,9 @@ class Watcher:
         to_ask, one.to_ask = one.to_ask, False
         if not to_ask or not isinstance(one.driver, Asker):
             return []
-        return self._led_elsewhere(one.transaction, one.driver.ask(one.transaction.rules).differences)
-
-    def _led_elsewhere(self, transaction: Transaction, differences: Iterable[Difference]) -> list[WatchEvent]:
-        """Freeze the scopes that the kernel leads elsewhere; return one event for all that it leads alike."""
-        known = self._context.journal.known(transaction.id)
-        fresh = [each for each in differences if (each.scope, each.found) not in known]
-        self._context.journal.freeze(transaction, {each.scope: (each.applied, each.found) for each in fresh})
-        alike: dict[tuple[str, str], list[str]] = {}
-        for each in fresh:
-            alike.setdefault((each.applied, each.found), []).append(each.scope)
-        return [WatchEvent("foreign", transaction, _scopes_text(scopes), *ends) for ends, scopes in alike.items()]
+        differences = one.driver.ask(one.transaction.rules).differences
+        alike = self._freeze(one.transaction, ((each.scope, (each.applied, each.found)) for each in differences))
+        return [WatchEvent("foreign", one.transaction, _scopes_text(scopes), *ends) for ends, scopes in alike.items()]
 
     def _foreign(self, one: _InForce, wanted: Rules, found: Rules, wide: Collection[str] = ()) -> list[WatchEvent]:
         """Freeze what another program changed, and return one event a scope; each change is reported once.
@@ -225,15 +215,21 @@ class Watcher:
         What was lost together is one scope (`wide`): a program detached at a hundred thousand prefixes is one event. So
         are many prefixes that were changed alike: a storm is one event.
         """
-        transaction, journal = one.transaction, self._context.journal
-        scopes = _changed_scopes(transaction, wanted, recognised(found, [transaction.rules]), wide)
-        known = journal.known(transaction.id)
-        fresh = {scope: pair for scope, pair in scopes.items() if (scope, pair[1]) not in known}
-        journal.freeze(transaction, fresh)
+        scopes = _changed_scopes(one.transaction, wanted, recognised(found, [one.transaction.rules]), wide)
+        alike = self._freeze(one.transaction, scopes.items())
+        return [event for ends, each in alike.items() for event in _events(one.transaction, each, ends)]
+
+    def _freeze(
+        self, transaction: Transaction, changes: Iterable[tuple[str, tuple[str, str]]]
+    ) -> dict[tuple[str, str], list[str]]:
+        """Freeze scopes (with what was applied and what is found); return those that are news, by what they share."""
+        known = self._context.journal.known(transaction.id)
+        fresh = [(scope, ends) for scope, ends in changes if (scope, ends[1]) not in known]
+        self._context.journal.freeze(transaction, dict(fresh))
         alike: dict[tuple[str, str], list[str]] = {}
-        for scope, pair in fresh.items():
-            alike.setdefault(pair, []).append(scope)
-        return [event for ends, each in alike.items() for event in _events(transaction, each, ends)]
+        for scope, ends in fresh:
+            alike.setdefault(ends, []).append(scope)
+        return alike
 
 
 def _changed_scopes(

@@ -31,8 +31,8 @@ from configtron.studies.sim.session_job import Job, JobResult, PartContext, Stop
 from configtron.studies.sim.world import POPS, World, pops_of
 
 KIND = "simulate"
-# Sessions of the first row of a report; and the share that the last row is of.
-FIRST, LAST_SHARE = 1000, 0.5
+# Sessions of the first row of a report.
+FIRST = 1000
 # Most sessions between two checks of the clock and of cancellation.
 STEP = 20_000
 # The distortion (`configtron/studies/sim/distortions.py`) of a warm start.

@@ -60,7 +60,7 @@ NAMED = {11: "realms", 21: "encapsulation", ENCAP: "encapsulation"}
 DST_HEAD = {size: struct.pack("=HH", 4 + size, DST) for size in (4, 16)}
 ONLINK = 4  # RTNH_F_ONLINK
 NOWHERE = 255  # RT_SCOPE_NOWHERE: in a request to delete, any
-FIB_MATCH, LOOKUP_TABLE, CLONED = 0x2000, 0x1000, 0x200
+FIB_MATCH, LOOKUP_TABLE = 0x2000, 0x1000
 # struct rtnexthop: length, flags, weight less one, interface
 NEXTHOP = struct.Struct("=HBBi")
 
