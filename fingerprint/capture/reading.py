@@ -20,9 +20,9 @@ from configtron.fingerprint.passive.columns import PADDING, Frames
 from configtron.model import pcapng
 from configtron.model.errors import BadInput
 
-# Some thousand frames, which stay in a core's own cache between the steps. Both readers use it, so that both read a
-# connection of more packets than are kept at once in the same parts.
-BUFFER = 1 << 21
+# Some thousand frames: their headers stay in a core's own cache between the steps, and a step costs more than its call.
+# Both readers use it, so that both read a connection of more packets than are kept at once in the same parts.
+BUFFER = 1 << 22
 # The names of "broken" in the table of counts, and of the bytes that were not read for it.
 CUT, BROKEN, LEFT = "cut-file", "malformed-record", "bytes-left"
 

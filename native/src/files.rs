@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::bytes::{u32_be, u32_le};
+use crate::prefetch;
 
 const RECORD: usize = 16;
 // No frame is longer: fingerprint/capture/pcap.py.
@@ -51,6 +52,10 @@ pub fn pcap(data: &[u8], mut at: usize, big: bool, unit_ns: i64, into: &mut Reco
         }
         let fraction = i64::from(word(head, 4)) * unit_ns;
         bad_times += i64::from(fraction >= NS);
+        // The headers that `frames.rs` reads next, and the next record if it is as long as this one.
+        for ahead in [64, 128, 2 * (RECORD + size as usize)] {
+            prefetch(head, ahead);
+        }
         into.start[rows] = (at + RECORD) as i64;
         into.kept[rows] = i64::from(size);
         into.length[rows] = i64::from(word(head, 12));

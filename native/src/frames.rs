@@ -138,7 +138,7 @@ pub struct Counts {
     pub kinds: [usize; KINDS],
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     version: u8,
     low: (u128, u16),
@@ -164,26 +164,28 @@ impl Key {
     }
 }
 
-/// Numbers of pairs of ends. `recent` finds the latest pairs in one step; `known` has a random hash, so that no crafted
-/// capture makes it slow.
+/// Numbers of pairs of ends. `recent` (number + 1; 0: none) finds the latest pairs in one step; `known` has a random
+/// hash, so that no crafted capture makes it slow.
 struct Numbers {
-    recent: Vec<(Key, i32)>,
-    known: HashMap<Key, i32>,
+    recent: Vec<u32>,
+    seen: Vec<Key>,
+    known: HashMap<Key, u32>,
 }
 
 impl Numbers {
     fn of(&mut self, key: &Key, keys: &mut [u8]) -> i32 {
         let slot = &mut self.recent[key.slot()];
-        if slot.0 == *key {
-            return slot.1;
+        if *slot > 0 && self.seen[*slot as usize - 1] == *key {
+            return *slot as i32 - 1;
         }
-        let next = self.known.len();
+        let (seen, next) = (&mut self.seen, self.known.len());
         let number = *self.known.entry(*key).or_insert_with(|| {
             key.write(&mut keys[next * KEY_BYTES..(next + 1) * KEY_BYTES]);
-            next as i32
+            seen.push(*key);
+            next as u32
         });
-        *slot = (*key, number);
-        number
+        *slot = number + 1;
+        number as i32
     }
 }
 
@@ -205,7 +207,7 @@ struct Packet {
 /// Fill in the rows of plain frames.
 pub fn decode(frames: &Frames, rows: &mut Rows, lists: &mut Lists) -> Counts {
     let mut found = Counts::default();
-    let mut numbers = Numbers { recent: vec![(Key::default(), 0); RECENT], known: HashMap::new() };
+    let mut numbers = Numbers { recent: vec![0; RECENT], seen: Vec::new(), known: HashMap::new() };
     let mut opened = Vec::new();
     // A frame without a link type is left out: its record is broken, or a filter refused it.
     for number in (0..frames.start.len()).filter(|&number| frames.link[number] >= 0) {

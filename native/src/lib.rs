@@ -304,3 +304,12 @@ unsafe fn column<'a, T>(table: *const *mut u8, number: usize, count: usize) -> &
 fn guarded(work: impl FnOnce()) -> i64 {
     catch_unwind(AssertUnwindSafe(work)).map_or(FAILED, |()| 0)
 }
+
+/// Have the processor load what stands at a place into its cache.
+pub(crate) fn prefetch(data: &[u8], at: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(byte) = data.get(at) {
+        use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+        unsafe { _mm_prefetch::<_MM_HINT_T0>((byte as *const u8).cast()) };
+    }
+}

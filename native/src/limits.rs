@@ -3,6 +3,8 @@
 //! has the meaning. Of each connection's rows, one pass finds what needs all of them, and a second one adds up.
 #![forbid(unsafe_code)]
 
+use std::collections::VecDeque;
+
 // Flags of TCP: configtron/model/nouns.py; bits and NEVER: fingerprint/passive/columns.py and connections.py.
 pub const FIN: u16 = 1;
 pub const SYN: u16 = 2;
@@ -189,9 +191,23 @@ fn late(rows: &Rows, facts: &Facts, one: usize, row: usize) -> i64 {
 fn sort(rows: &Rows, facts: &Facts, one: usize, clipped: bool, order: &mut Vec<(i64, usize)>) {
     let (begin, end) = (facts.begin[one] as usize, facts.end[one] as usize);
     let first = rows.at[begin];
+    let key = |at: i64| if clipped { (at - first).max(0) } else { at };
+    // Each side's rows are nearly in order: they are merged, so that the sort has next to nothing to do.
+    let (mut theirs, late) = (VecDeque::new(), facts.late[one]);
     order.clear();
-    order.extend((begin..end).map(|row| (rows.at[row] + late(rows, facts, one, row), row)));
-    order.sort_by_key(|(at, _)| if clipped { (at - first).max(0) } else { *at });
+    for row in begin..end {
+        let at = rows.at[row];
+        if !by_main(rows, facts, one, row) {
+            theirs.push_back((at + late, row));
+            continue;
+        }
+        while theirs.front().map_or(false, |&(earlier, _)| key(earlier) <= key(at)) {
+            order.extend(theirs.pop_front());
+        }
+        order.push((at, row));
+    }
+    order.extend(theirs);
+    order.sort_by_key(|&(at, row)| (key(at), row));
 }
 
 /// What a row's header says.
