@@ -54,8 +54,9 @@ for kind in (Context, Decision, Outcome, Profile):
 
 # Maps that rows may still be of: two hours of epochs of ten minutes.
 MOST_MAPS = 12
-# Sites that are distinguished, as in `learn run`.
-MOST_SITES = 100
+# A site is distinguished that has at least this share of the first outcomes, and so many of them: clients can name any
+# host, each name is a row and a column of the model, and its sums grow by the cube of their number.
+SITE_SHARE, SITE_LOADS = 0.01, 5
 # Stands for every bandwidth in a fleet whose kernels report none, kbit/s: any one number would do.
 ALIKE_KBPS = 10_000.0
 # Outcomes that wait for the first that classes can be made from, in multiples of `begin_with`.
@@ -149,10 +150,10 @@ class LoopLearner:
         options, seed = self.options, self.options.map.seed
         if not (known := self._known()):
             return
-        first = logged_of(known)
+        loads = Counter(one.decision.context.site for one in known)
+        sites = tuple(sorted(one for one, n in loads.items() if one and n >= max(SITE_LOADS, SITE_SHARE * len(known))))
+        first = logged_of(known, sites)
         found = beginning(first, options.classes, seeded(seed), grid=options.grid, features=options.features)
-        loads = Counter(first.contexts.site[first.contexts.site >= 0].tolist())
-        sites = tuple(sorted(first.contexts.sites[at] for at, _ in loads.most_common(MOST_SITES)))
         self.recipe_ = Recipe(options.policy, options.grid, sites, found.classes, seed, 0, budget=options.budget)
         self.policy = self.recipe_.make()
         self.waiting_ = []

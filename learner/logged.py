@@ -60,9 +60,9 @@ class Logged:
         return replace(mine, propensity=np.where(own[self.decisions.configuration], mine.propensity, np.inf))
 
 
-def logged_of(outcomes: Sequence[Outcome]) -> Logged:
-    """Return outcomes as columns. Errors: `BadInput` for an arm that no policy has, or a page load time that is
-    none."""
+def logged_of(outcomes: Sequence[Outcome], sites: tuple[str, ...] | None = None) -> Logged:
+    """Return outcomes as columns; sites: as in `contexts_of`. Errors: `BadInput` for an arm that no policy has, or a
+    page load time that is none."""
     decisions = [outcome.decision for outcome in outcomes]
     if strange := next((d.arm for d in decisions if d.arm not in ARM), None):
         raise BadInput(f"no arm is called {strange!r}; there is: {', '.join(ARMS)}")
@@ -80,7 +80,7 @@ def logged_of(outcomes: Sequence[Outcome]) -> Logged:
         np.array([np.nan if d.propensity is None else d.propensity for d in decisions]),
         np.array([np.nan if d.expected_ms is None else d.expected_ms for d in decisions]),
     )
-    contexts = contexts_of([decision.context for decision in decisions])
+    contexts = contexts_of([decision.context for decision in decisions], sites)
     measured_at = np.array([outcome.measured_at for outcome in outcomes], dtype=np.int64)
     none = np.zeros(len(outcomes), dtype=np.int64)
     return Logged(none, contexts, columns, plt_ms, measured_at, tuple(settings.values()), tuple(network))

@@ -97,6 +97,18 @@ def test_kernels_that_report_no_bandwidth_are_learned_from() -> None:
     assert again.alike_ and again.save() == one.save()
 
 
+def test_hosts_that_clients_make_up_are_no_sites() -> None:
+    """Whatever hosts a tenth of the clients name; what they do teaches, with that of all other sites."""
+    one, here = learner(), world()
+    for epoch in range(4):
+        made, _ = one.turn(epoch * EPOCH_NS)
+        one.take([row._replace(site=f"{epoch}.{at}.example") if at % 10 == 0 else row
+                  for at, row in enumerate(here.epoch(epoch, made).rows)])  # fmt: skip
+    assert isinstance(one.policy, TablePolicy) and set(one.policy.sites) == set(TENSOR.sites)
+    others = one.policy.cells.tally_.count.reshape(-1, len(TENSOR.sites) + 1, len(TENSOR.grid))[:, -1].sum()
+    assert others == 120, "the last 400 loads wait for the next turn"
+
+
 @pytest.mark.parametrize("unknown", ["rtt_ms", "loss"])
 def test_without_a_known_network_every_client_keeps_default(unknown: str) -> None:
     one, here = learner(begin_with=100), world(loads=150)
