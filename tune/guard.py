@@ -163,11 +163,12 @@ class Limits:
 
 
 class DriverReach(NamedTuple):
-    """A driver's name, the knobs that it sets here, and why it cannot set others."""
+    """A driver's name, the knobs that it sets here, and why it cannot set others, or a whole profile."""
 
     driver: str
     settable: Mapping[str, Reach]
     unreachable: Mapping[str, str]
+    unfit: Callable[[Profile], str] | None = None
 
 
 def refusals(rules: Rules, limits: Limits, reach: DriverReach) -> Iterator[str]:
@@ -192,6 +193,8 @@ def why_not(
             wrong = f"is beyond your bound, {bound.text} (--bound)"
         if wrong:
             yield f"profile {profile.name}: {knob}={value_text(value)} {wrong}"
+    if reach and reach.unfit and (whole := reach.unfit(profile)):
+        yield whole
     if not limits.allow_unfair:
         yield from _unfair(profile, limits)
     if learned and (alone := unasked(profile, limits)):

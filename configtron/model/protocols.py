@@ -29,7 +29,7 @@ from typing import Protocol, runtime_checkable
 
 from configtron.model.close_records import CloseRecord, OpenRecord, PackedRecords
 from configtron.model.draw import Mix, Plan, PlanState
-from configtron.model.nouns import Packet, Segment, Value
+from configtron.model.nouns import Packet, Profile, Segment, Value
 from configtron.model.tuning import Answers, Changes, Place, Reach, Rules
 
 
@@ -145,10 +145,19 @@ class RefusalCounter(Protocol):
 
 @runtime_checkable
 class Trier(Protocol):
-    """A driver that finds out by a trial whether it can act, where no file of the kernel answers the question."""
+    """A driver that finds out by a trial what it can do, where no file of the kernel answers the question.
+
+    No trial sets or leaves anything.
+    """
 
     def tried(self) -> str:
-        """Return why the driver cannot act, in one line; "" if it can. The trial sets nothing and leaves nothing."""
+        """Return why the driver cannot act, in one line; "" if it can."""
+
+    def tried_reach(self) -> Mapping[str, Reach]:
+        """Return what `settable` does, with notes of what the kernel refused."""
+
+    def unfit(self, profile: Profile) -> str:
+        """Return why a whole profile cannot come in force here, though each of its settings could; "" if it can."""
 
 
 @runtime_checkable

@@ -67,10 +67,8 @@ class Reach:
         """Return whether a value lies within reach."""
         if self.why_not(value):
             return False
-        if self.values:
+        if self.values or isinstance(value, str | bool | tuple):
             return value in self.values
-        if isinstance(value, str | bool | tuple):
-            return False
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
 
     def why_not(self, value: Value) -> str:

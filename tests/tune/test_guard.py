@@ -25,6 +25,16 @@ def reasons(limits: Limits = NO_LIMITS, refused: dict[str, str] | None = None, *
     return list(refusals(rules, limits, DriverReach("route", REACH, refused or {})))
 
 
+def test_a_driver_may_refuse_a_whole_profile_of_settings_that_it_takes() -> None:
+    rules = Rules({"p": Profile("p", (("initcwnd", 30),)), "q": Profile("q")}, {"10.0.0.0/8": "p"})
+
+    def unfit(profile: Profile) -> str:
+        return f"profile {profile.name}: the kernel does not carry it" if profile.settings else ""
+
+    reach = DriverReach("ebpf", REACH, {}, unfit)
+    assert [*refusals(rules, NO_LIMITS, reach)] == ["profile p: the kernel does not carry it"]
+
+
 @pytest.mark.parametrize(
     "settings",
     [

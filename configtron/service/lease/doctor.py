@@ -71,7 +71,8 @@ def _examined(name: str, driver: Driver) -> Examined:
         notes = driver.ask(Rules()).unasked if isinstance(driver, Asker) and not lack else ()
     except (ConfigtronError, OSError) as error:
         lack, notes = str(error), ()
-    reach = driver.settable() if not lack else {}
+    settable = driver.tried_reach if isinstance(driver, Trier) else driver.settable
+    reach = settable() if not lack else {}
     return Examined(name, lack, reach, driver.reachable, driver.unreachable, notes)
 
 
@@ -87,8 +88,8 @@ def _support(knob: str, drivers: Sequence[Examined]) -> KnobSupport:
     if not able:
         why = next((one.unreachable[knob] for one in drivers if knob in one.unreachable), "")
         return KnobSupport(knob, NONE, "", "", (), tuple(lacking), why)
-    ranks = {one.name: rank for rank, one in enumerate(drivers)}
-    found = next(one.reach[knob] for one in drivers if knob in one.reach)
+    best = next(rank for rank, one in enumerate(drivers) if knob in one.reach)
+    found = drivers[best].reach[knob]
     takes = f"{reach_text(found)} {KNOBS[knob].unit if knob in KNOBS else ''}".strip()
-    better = tuple(name for name in lacking if ranks[name] < ranks[able[0]])
+    better = tuple(one.name for one in drivers[:best] if one.name in lacking)
     return KnobSupport(knob, able[0], found.per, takes, tuple(able[1:]), better, found.note)

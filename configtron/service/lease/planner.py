@@ -13,7 +13,7 @@ from configtron.linux.netns import absent, is_absent
 from configtron.model.draw import PARTS
 from configtron.model.errors import Missing, Refused
 from configtron.model.nouns import Value
-from configtron.model.protocols import Driver, Original, PlanReader
+from configtron.model.protocols import Driver, Original, PlanReader, Trier
 from configtron.model.tuning import Rules
 from configtron.model.tuning_json import place_text
 from configtron.service.lease.context import LeaseContext, context_of
@@ -216,13 +216,13 @@ def judged(found: Planned, limits: Limits) -> Limits:
 def refused(driver: Driver, target: Rules, limits: Limits) -> str:
     """Return what the guard refuses of a target, in one line; "" if it lets it pass."""
     wrong = list(refusals(target, limits, reach_of(driver)))
-    more = f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
-    return "; ".join(wrong[:NAMED]) + more
+    return "; ".join(wrong[:NAMED]) + (f"; and {len(wrong) - NAMED} more" if len(wrong) > NAMED else "")
 
 
 def reach_of(driver: Driver) -> DriverReach:
     """Return what a driver sets here, and why it sets nothing else."""
-    return DriverReach(driver.name, driver.settable(), driver.unreachable)
+    unfit = driver.unfit if isinstance(driver, Trier) else None
+    return DriverReach(driver.name, driver.settable(), driver.unreachable, unfit)
 
 
 def guard(driver: Driver, target: Rules, limits: Limits) -> None:

@@ -17,8 +17,11 @@ import struct
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from ctypes import byref, c_uint32
+from functools import cache
+from typing import NamedTuple
 
 from configtron.linux.libbpf import Map, Object, info, library
+from configtron.model.errors import ConfigtronError
 from configtron.tune.drivers.bpf import layout, objects
 from configtron.tune.drivers.congestion_controls import REGISTERED
 
@@ -28,8 +31,36 @@ _STRUCT_OPS, _OF_GROUP = 26, 3
 _STATE, _IN_USE = struct.Struct("=4xI"), 1
 # struct bpf_map_info, bpf_link_info and bpf_prog_info, as far as they are read here.
 _MAP_INFO, _LINK_INFO, _PROGRAM_INFO = struct.Struct("=I20x16s"), struct.Struct("=I4xI4xQ"), struct.Struct("=64x16s")
+# One source for kernels that call a control when a first segment leaves after idle, and for older ones: newest first,
+# since a newer one might load the other and never call it.
+_KEEPING_FORMS, _UNPACED_FORMS = ("keep_start", "keep"), ("unpaced_start", "unpaced")
 # sockops.bpf.c's function.
 _PROGRAM = "configtron"
+
+
+class Carried(NamedTuple):
+    """The program of a control of ours that the running kernel loads; "" if none, and why."""
+
+    program: str
+    why: str
+
+
+def carried(control: str) -> Carried:
+    """Return what the kernel loads for a control. It is asked by loading, once, and nothing is put in force."""
+    return _loaded(*_KEEPING_FORMS if control in layout.KEEPING.values() else _UNPACED_FORMS)
+
+
+@cache
+def _loaded(*programs: str) -> Carried:
+    why = ""
+    for each in programs:
+        try:
+            with Object(objects.compiled(each)) as program:
+                program.load()
+            return Carried(each, "")
+        except (OSError, ConfigtronError) as error:
+            why = str(getattr(error, "strerror", None) or error)
+    return Carried("", why)
 
 
 def registered() -> set[str]:
@@ -42,7 +73,7 @@ def register(control: str) -> None:
     """Put one in force, unless it is. Errors: `OSError`."""
     if control in registered():
         return
-    with Object(objects.compiled("keep" if control in layout.KEEPING.values() else "unpaced")) as program:
+    with Object(objects.compiled(carried(control).program)) as program:
         program.load()
         with suppress(FileExistsError):  # another was faster
             program.register(control)

@@ -84,6 +84,17 @@ class EbpfDriver:
         """
         return self.missing() or rights.tried()
 
+    def tried_reach(self) -> Mapping[str, Reach]:
+        return reach.noted(reach.kernel())
+
+    def unfit(self, profile: Profile) -> str:
+        try:
+            reach.check_wrap(profile, reach.kernel())
+            self._check_idle(profile)
+        except ConfigtronError as error:
+            return str(error)
+        return ""
+
     def before(self) -> str:
         """Of the host's own there is only whether the BPF file system was mounted.
 

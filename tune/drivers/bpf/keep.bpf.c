@@ -11,6 +11,8 @@
  * All else is cubic's and reno's own code, called as kernel functions. BBR needs none of this: the kernel cuts no
  * window for a congestion control that owns its window. Vegas offers no functions to BPF. What the kernel takes from a
  * connection that goes on sending less than its window (RFC 2861) it takes here too: no hook sees that.
+ *
+ * Linux 7 has a callback of its own for TX_START, and calls cwnd_event with it no more: compiled for it with -DTX_START.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -44,6 +46,9 @@ struct tcp_congestion_ops {
 	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
 	void (*set_state)(struct sock *sk, __u8 new_state);
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event ev);
+#ifdef TX_START
+	void (*cwnd_event_tx_start)(struct sock *sk);
+#endif
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
 	__u32 (*undo_cwnd)(struct sock *sk);
 	void (*init)(struct sock *sk);
@@ -56,7 +61,11 @@ extern void cubictcp_init(struct sock *sk) __ksym;
 extern __u32 cubictcp_recalc_ssthresh(struct sock *sk) __ksym;
 extern void cubictcp_cong_avoid(struct sock *sk, __u32 ack, __u32 acked) __ksym;
 extern void cubictcp_state(struct sock *sk, __u8 new_state) __ksym;
+#ifdef TX_START
+extern void cubictcp_cwnd_event_tx_start(struct sock *sk) __ksym;
+#else
 extern void cubictcp_cwnd_event(struct sock *sk, enum tcp_ca_event event) __ksym;
+#endif
 extern void cubictcp_acked(struct sock *sk, const struct ack_sample *sample) __ksym;
 extern __u32 tcp_reno_ssthresh(struct sock *sk) __ksym;
 extern void tcp_reno_cong_avoid(struct sock *sk, __u32 ack, __u32 acked) __ksym;
@@ -74,6 +83,19 @@ struct {
 	__type(value, struct window);
 } kept SEC(".maps");
 
+static __always_inline void restore_window(struct sock *sk)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)sk;
+	struct window *window = bpf_sk_storage_get(&kept, sk, 0, 0);
+
+	if (!window || !window->cwnd)
+		return;
+	if (window->cwnd > tp->snd_cwnd)
+		tp->snd_cwnd = window->cwnd;
+	tp->snd_ssthresh = window->ssthresh;
+	window->cwnd = 0;
+}
+
 static __always_inline void keep_window(struct sock *sk, enum tcp_ca_event event)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -89,11 +111,7 @@ static __always_inline void keep_window(struct sock *sk, enum tcp_ca_event event
 		}
 		break;
 	case CA_EVENT_TX_START:
-		if (window->cwnd > tp->snd_cwnd)
-			tp->snd_cwnd = window->cwnd;
-		if (window->cwnd)
-			tp->snd_ssthresh = window->ssthresh;
-		window->cwnd = 0;
+		restore_window(sk);
 		break;
 	case CA_EVENT_LOSS:
 		window->cwnd = 0;
@@ -131,7 +149,9 @@ void BPF_PROG(cubic_state, struct sock *sk, __u8 new_state)
 SEC("struct_ops")
 void BPF_PROG(cubic_event, struct sock *sk, enum tcp_ca_event event)
 {
+#ifndef TX_START
 	cubictcp_cwnd_event(sk, event);
+#endif
 	keep_window(sk, event);
 }
 
@@ -171,6 +191,21 @@ void BPF_PROG(reno_event, struct sock *sk, enum tcp_ca_event event)
 	keep_window(sk, event);
 }
 
+#ifdef TX_START
+SEC("struct_ops")
+void BPF_PROG(cubic_start, struct sock *sk)
+{
+	cubictcp_cwnd_event_tx_start(sk);
+	restore_window(sk);
+}
+
+SEC("struct_ops")
+void BPF_PROG(reno_start, struct sock *sk)
+{
+	restore_window(sk);
+}
+#endif
+
 char _license[] SEC("license") = "Dual BSD/GPL";
 
 SEC(".struct_ops")
@@ -180,6 +215,9 @@ struct tcp_congestion_ops ct_cubic_keep = {
 	.cong_avoid = (void *)cubic_cong_avoid,
 	.set_state = (void *)cubic_state,
 	.cwnd_event = (void *)cubic_event,
+#ifdef TX_START
+	.cwnd_event_tx_start = (void *)cubic_start,
+#endif
 	.pkts_acked = (void *)cubic_acked,
 	.undo_cwnd = (void *)undo_cwnd,
 	.name = "ct_cubic_keep",
@@ -191,6 +229,9 @@ struct tcp_congestion_ops ct_reno_keep = {
 	.ssthresh = (void *)reno_ssthresh,
 	.cong_avoid = (void *)reno_cong_avoid,
 	.cwnd_event = (void *)reno_event,
+#ifdef TX_START
+	.cwnd_event_tx_start = (void *)reno_start,
+#endif
 	.undo_cwnd = (void *)undo_cwnd,
 	.name = "ct_reno_keep",
 };

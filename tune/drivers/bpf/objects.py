@@ -31,9 +31,13 @@ SHIPPED = SOURCES / "shipped"
 # In SHIPPED: by what and from what its objects were made (build.py writes it).
 MANIFEST = "manifest.json"
 HEADERS = ("draw.h", "clients.h", "cells.h", "drawing.h", "recording.h", "setting.h")
-PROGRAMS = ("sockops", "sockops_types", "write", "move", "keep", "unpaced")
+PROGRAMS = ("sockops", "sockops_types", "write", "move", "keep", "keep_start", "unpaced", "unpaced_start")
 # Of another program's source, with an option of its own: program -> (that program, the option).
-VARIANTS = {"sockops_types": ("sockops", "-DKERNEL_TYPES")}
+VARIANTS = {
+    "sockops_types": ("sockops", "-DKERNEL_TYPES"),
+    "keep_start": ("keep", "-DTX_START"),
+    "unpaced_start": ("unpaced", "-DTX_START"),
+}
 # Folder of SHIPPED -> clang's name of the target.
 TARGETS = {"el": "bpfel", "eb": "bpfeb"}
 COMPILER = "clang"

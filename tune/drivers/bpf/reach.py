@@ -2,16 +2,15 @@
 """How far BPF reaches with each knob: what this kernel lets it set, in which range, and in words what it cannot.
 
 The ranges are the kernel's own (`bpf_sol_tcp_setsockopt` of net/core/filter.c); a value outside them would be refused
-at every connection, so it is refused here, once. What depends on the running kernel is asked of it without loading
-anything: its type information, its congestion controls, the length of its tick.
+at every connection, so it is refused here, once. What depends on the running kernel is asked of it: its type
+information, its congestion controls, the length of its tick; and whether it carries congestion controls of ours, by
+loading them (controls.py).
 """
 
 from __future__ import annotations
 
-import os
-import re
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -21,18 +20,16 @@ from configtron.model.errors import BadInput
 from configtron.model.nouns import Profile, Value
 from configtron.model.tuning import Reach
 from configtron.tune.drivers import congestion_controls
+from configtron.tune.drivers.bpf import controls
 from configtron.tune.drivers.bpf.layout import KEEPING, NAME_BYTES, PACED_UNBOUNDED, UNPACED
 from configtron.tune.guard import DriverReach, check_reach
 from configtron.tune.unsupported import UNSUPPORTED
 
 KERNEL_TYPES = Path("/sys/kernel/btf")
-JIT = Path("/proc/sys/net/core/bpf_jit_enable")
 # Its resolution is one tick of the kernel's timers (linux/include/uapi/linux/time.h).
 _CLOCK_MONOTONIC_COARSE = 6
 # linux/btf.h.
-_STRUCT, _FUNC = 4, 12
-# The first release of Linux whose cong_control has the four arguments of unpaced.bpf.c.
-_FOUR_ARGUMENTS = (6, 10)
+_STRUCT = 4
 # TCP_RTO_MIN and TCP_DELACK_MAX, the most that bpf_setsockopt takes for either; TCP_TIMEOUT_MIN is the least.
 _MOST_TIMEOUT_S, _LEAST_TIMEOUT_TICKS = 0.2, 2
 # The shortest tick that a kernel can be built with (HZ 1000); `reaches` narrows it to this kernel's.
@@ -82,20 +79,26 @@ REFUSED: Mapping[str, str] = {
 class Kernel:
     """What the running kernel can do for us.
 
-    wrapped   our congestion controls that it can carry
+    wrapped   our congestion controls that it can carry, each asked for when it is looked up
     iterates  whether move.bpf.c can run
     """
 
     ticks_per_s: int
     controls: tuple[str, ...]
-    wrapped: frozenset[str]
+    wrapped: Container[str]
     iterates: bool
 
 
+class _Carriers(Container[str]):
+    """Those of our congestion controls that the kernel loads: a plan without them does not wait for that."""
+
+    def __contains__(self, control: object) -> bool:
+        return has_types() and bool(controls.carried(str(control)).program)
+
+
 def kernel() -> Kernel:
-    """Return what the running kernel can do; its congestion controls are read at each call, its types once."""
-    wrapped, iterates = _find_programs()
-    return Kernel(ticks_per_second(), congestion_controls.askable(), wrapped, iterates)
+    """Return what the running kernel can do; its congestion controls are read at each call, the rest is asked once."""
+    return Kernel(ticks_per_second(), congestion_controls.askable(), _Carriers(), _iterates())
 
 
 def ticks_per_second() -> int:
@@ -111,11 +114,17 @@ def reaches(able: Kernel) -> dict[str, Reach]:
     found["synack_rto"] = replace(found["synack_rto"], least=tick_s)
     for knob in ("min_rto", "delack_max"):
         found[knob] = replace(found[knob], least=_LEAST_TIMEOUT_TICKS * tick_s)
-    if not able.wrapped & set(KEEPING.values()):
-        note = f"{_explain_no_struct_ops()}, so 0 is reached for bbr alone; {_BBR_KEEPS}"
+    return found
+
+
+def noted(able: Kernel) -> dict[str, Reach]:
+    """Return the table of `reaches`, with notes of what this kernel does not carry."""
+    found = reaches(able)
+    if not any(ours in able.wrapped for ours in KEEPING.values()):
+        note = f"0 is reached for bbr alone: {_explain_no_struct_ops(KEEPING['cubic'])}; {_BBR_KEEPS}"
         found["tcp_slow_start_after_idle"] = replace(found["tcp_slow_start_after_idle"], note=note)
-    if not able.wrapped & set(UNPACED.values()):
-        found["pacing"] = replace(found["pacing"], note=f"{_explain_no_struct_ops()}, so bbr stays paced")
+    if not any(ours in able.wrapped for ours in UNPACED.values()):
+        found["pacing"] = replace(found["pacing"], note=f"bbr stays paced: {_explain_no_struct_ops(UNPACED['bbr'])}")
     return found
 
 
@@ -124,10 +133,12 @@ def check(profile: Profile, able: Kernel) -> None:
     if len(profile.name.encode()) > NAME_BYTES or not profile.name or "\0" in profile.name:
         raise BadInput(f"profile {profile.name!r}: a name has 1 to {NAME_BYTES} bytes")
     check_reach(profile, DriverReach("ebpf", reaches(able), REFUSED))
-    _check_wrap(profile, dict(profile.settings), able)
+    check_wrap(profile, able)
 
 
-def _check_wrap(profile: Profile, settings: Mapping[str, Value], able: Kernel) -> None:
+def check_wrap(profile: Profile, able: Kernel) -> None:
+    """Check that the kernel carries the control of ours that a profile needs, if any. Errors: `BadInput`."""
+    settings = dict(profile.settings)
     name = str(settings.get("tcp_congestion_control", ""))
     for knob, value, ours, natural in (
         # bbr's window is never cut; only bbr asks for pacing by itself
@@ -141,7 +152,7 @@ def _check_wrap(profile: Profile, settings: Mapping[str, Value], able: Kernel) -
         if name not in ours:
             raise _out_of_reach(profile, knob, value, f"{name} cannot be wrapped, only {', '.join(ours)}")
         if ours[name] not in able.wrapped:
-            raise _out_of_reach(profile, knob, value, f"{_explain_no_struct_ops()} for {name}")
+            raise _out_of_reach(profile, knob, value, _explain_no_struct_ops(ours[name]))
     if settings.get("pacing") == "pfifo_fast" and "max_pacing_rate" in settings:
         raise _out_of_reach(profile, "max_pacing_rate", settings["max_pacing_rate"], "a rate is kept by pacing=fq")
 
@@ -155,48 +166,20 @@ def has_types() -> bool:
     return (KERNEL_TYPES / "vmlinux").exists()
 
 
-def _explain_no_struct_ops() -> str:
+def _explain_no_struct_ops(control: str) -> str:
     if not has_types():
         return "this kernel has no type information (CONFIG_DEBUG_INFO_BTF)"
-    needs = "it needs the JIT, cwnd_event, which Linux 7 has no longer, and for bbr Linux 6.10"
-    return f"this kernel lends no congestion control to BPF ({needs})"
+    needs = "it needs the JIT, and for bbr Linux 6.10 and the module tcp_bbr"
+    return f"this kernel carries no congestion control of ours for it ({controls.carried(control).why}); {needs}"
 
 
 @cache
-def _find_programs() -> tuple[frozenset[str], bool]:
-    """Return our congestion controls that this kernel can carry, and whether move.bpf.c can run."""
+def _iterates() -> bool:
+    """Return whether move.bpf.c can run."""
     if not has_types():
-        return frozenset(), False
+        return False
     types = point("btf__load_vmlinux_btf")
     try:
-        iterates = _has(types, "bpf_iter__tcp", _STRUCT)
-        # on, unless the file says otherwise; it exists in the first network namespace only
-        jit = not JIT.exists() or JIT.read_text().strip() != "0"
-        carries = _has(types, "bpf_struct_ops_tcp_congestion_ops", _STRUCT) and jit
-        found = set()
-        if carries and _has(types, "cubictcp_cwnd_event", _FUNC) and _has(types, "tcp_reno_undo_cwnd", _FUNC):
-            found |= set(KEEPING.values())
-        if carries and _release() >= _FOUR_ARGUMENTS and _has_bbr(types):
-            found |= set(UNPACED.values())
-        return frozenset(found), iterates
+        return int(library().btf__find_by_name_kind(types, b"bpf_iter__tcp", _STRUCT)) > 0
     finally:
         library().btf__free(types)
-
-
-def _has(types: int, name: str, kind: int) -> bool:
-    return int(library().btf__find_by_name_kind(types, name.encode(), kind)) > 0
-
-
-def _has_bbr(types: int) -> bool:
-    if not (KERNEL_TYPES / "tcp_bbr").exists():
-        return _has(types, "bbr_cwnd_event", _FUNC)
-    module = point("btf__load_module_btf", b"tcp_bbr", types)
-    try:
-        return _has(module, "bbr_cwnd_event", _FUNC)
-    finally:
-        library().btf__free(module)
-
-
-def _release() -> tuple[int, int]:
-    major, minor = re.findall(r"\d+", os.uname().release)[:2]
-    return int(major), int(minor)

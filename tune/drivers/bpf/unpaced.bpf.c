@@ -7,7 +7,7 @@
  * fq on the way out paces all the same: it asks the socket for itself.
  *
  * cong_control and bbr_main have had four arguments since Linux 6.10; older kernels refuse the program, and the driver
- * says so.
+ * says so. Linux 7 has renamed cwnd_event, of which BBR minds TX_START alone: compiled for it with -DTX_START.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -33,7 +33,11 @@ enum tcp_ca_event {
 struct tcp_congestion_ops {
 	__u32 (*ssthresh)(struct sock *sk);
 	void (*set_state)(struct sock *sk, __u8 new_state);
+#ifdef TX_START
+	void (*cwnd_event_tx_start)(struct sock *sk);
+#else
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event ev);
+#endif
 	__u32 (*min_tso_segs)(struct sock *sk);
 	void (*cong_control)(struct sock *sk, __u32 ack, int flag,
 			     const struct rate_sample *sample);
@@ -49,7 +53,11 @@ extern void bbr_init(struct sock *sk) __ksym;
 extern void bbr_main(struct sock *sk, __u32 ack, int flag, const struct rate_sample *sample) __ksym;
 extern __u32 bbr_sndbuf_expand(struct sock *sk) __ksym;
 extern __u32 bbr_undo_cwnd(struct sock *sk) __ksym;
+#ifdef TX_START
+extern void bbr_cwnd_event_tx_start(struct sock *sk) __ksym;
+#else
 extern void bbr_cwnd_event(struct sock *sk, enum tcp_ca_event event) __ksym;
+#endif
 extern __u32 bbr_ssthresh(struct sock *sk) __ksym;
 extern __u32 bbr_min_tso_segs(struct sock *sk) __ksym;
 extern void bbr_set_state(struct sock *sk, __u8 new_state) __ksym;
@@ -79,11 +87,19 @@ __u32 BPF_PROG(undo_cwnd, struct sock *sk)
 	return bbr_undo_cwnd(sk);
 }
 
+#ifdef TX_START
+SEC("struct_ops")
+void BPF_PROG(start, struct sock *sk)
+{
+	bbr_cwnd_event_tx_start(sk);
+}
+#else
 SEC("struct_ops")
 void BPF_PROG(event, struct sock *sk, enum tcp_ca_event event)
 {
 	bbr_cwnd_event(sk, event);
 }
+#endif
 
 SEC("struct_ops")
 __u32 BPF_PROG(ssthresh, struct sock *sk)
@@ -111,7 +127,11 @@ struct tcp_congestion_ops ct_bbr_unpaced = {
 	.cong_control = (void *)control,
 	.sndbuf_expand = (void *)sndbuf_expand,
 	.undo_cwnd = (void *)undo_cwnd,
+#ifdef TX_START
+	.cwnd_event_tx_start = (void *)start,
+#else
 	.cwnd_event = (void *)event,
+#endif
 	.ssthresh = (void *)ssthresh,
 	.min_tso_segs = (void *)min_tso_segs,
 	.set_state = (void *)set_state,
