@@ -32,13 +32,9 @@ RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
 )  # fmt: skip
 # The same for browsers: each that is built on another's engine names that one too, so the others come first.
 BROWSERS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("edge", ("edg/", "edga/", "edgios/", "edge/")),
-    ("opera", ("opr/", "opera")),
-    ("samsung", ("samsungbrowser/",)),
-    ("firefox", ("firefox/", "fxios/")),
-    ("chrome", ("chrome/", "crios/", "chromium/")),
-    ("safari", ("safari/",)),
-)  # fmt: skip
+    ("edge", ("edg/", "edga/", "edgios/", "edge/")), ("opera", ("opr/", "opera")), ("samsung", ("samsungbrowser/",)),
+    ("firefox", ("firefox/", "fxios/")), ("chrome", ("chrome/", "crios/", "chromium/")), ("safari", ("safari/",)),
+)  # fmt: skip  # fmt: skip
 CLASSES = tuple(dict.fromkeys(name for name, _ in RULES))
 
 # [vhost[:port] ]client[, proxy] identity user [time] "request" status size "referer" "agent"; quotes are escaped.

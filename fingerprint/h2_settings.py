@@ -42,13 +42,9 @@ from configtron.model.nouns import Observation, Trace, Value
 PROBES = ("h2_settings",)
 # RFC 9113 6.5.2: identifier -> (knob, value when not announced). None: no limit.
 PARAMETERS: dict[int, tuple[str, Value]] = {
-    1: ("h2_header_table_size", 4096),
-    2: ("h2_enable_push", 1),
-    3: ("h2_max_concurrent_streams", "unlimited"),
-    4: ("h2_initial_window_size", 65535),
-    5: ("h2_max_frame_size", 16384),
-    6: ("h2_max_header_list_size", "unlimited"),
-}
+    1: ("h2_header_table_size", 4096), 2: ("h2_enable_push", 1), 3: ("h2_max_concurrent_streams", "unlimited"),
+    4: ("h2_initial_window_size", 65535), 5: ("h2_max_frame_size", 16384), 6: ("h2_max_header_list_size", "unlimited"),
+}  # fmt: skip
 # The values that RFC 9113 6.5.2 lets a server announce; any other is an error of its own, and kept.
 ALLOWED = {2: range(1), 4: range(1 << 31), 5: range(16384, 1 << 24)}
 # IANA "HTTP/2 Settings" beside those: ENABLE_CONNECT_PROTOCOL, NO_RFC7540_PRIORITIES, TLS_RENEG_PERMITTED.

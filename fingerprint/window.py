@@ -106,16 +106,11 @@ def _proven_count(evidence: WindowEvidence, effect: str) -> int:
 def _details(evidence: WindowEvidence, proof: str, count: int) -> dict[str, Value]:
     packets, opening, length = evidence.packets, evidence.opening, evidence.edge - evidence.base
     details: dict[str, Value] = {
-        "synack_repeats": len(opening.repeats(packets)),
-        "bytes": length,
-        "mss": evidence.mss,
-        "offered_mss": evidence.offered,
-        "stop": evidence.held.stop,
-        "proof": proof,
-        "sack": sack_agreed(packets, opening),
-        "sack_offered": sack_offered(packets, opening),
+        "synack_repeats": len(opening.repeats(packets)), "bytes": length, "mss": evidence.mss,
+        "offered_mss": evidence.offered, "stop": evidence.held.stop, "proof": proof,
+        "sack": sack_agreed(packets, opening), "sack_offered": sack_offered(packets, opening),
         "holes": len(evidence.holes),
-    }
+    }  # fmt: skip
     if count != math.ceil(length / evidence.mss):
         details["small_writes"] = True
     if evidence.mss > evidence.offered:

@@ -172,7 +172,7 @@ def of_a_connection() -> set[str]:
     verdicts = {f"{knob}{suffix}" for knob in connection_rows.SHOWN_KNOBS for suffix in ("", "_grade", "_reason")}
     documented = set(connection_rows.columns()) - verdicts
     return {re.sub("^(client|server)_(?!name)", "", name) for name in documented} | {
-        "merged", "incomplete", "clock", "out_of_order", "windows", "limits",
+        "merged", "network", "incomplete", "clock", "out_of_order", "windows", "limits",
     }  # fmt: skip
 
 
@@ -180,7 +180,7 @@ def counts() -> set[str]:
     """Return the names that the code counts by, some of its tables, link-type-N and unread-NAME."""
     folders = ("fingerprint/capture", "fingerprint/passive", "configtron/service/capture", "configtron/report")
     text = "\n".join(file.read_text() for folder in folders for file in (ROOT / folder).glob("*.py"))
-    tables = {"arp", "not-ip", "other-protocol", "udp", "malformed-time", "bytes-left", "second-network"}
+    tables = {"arp", "not-ip", "other-protocol", "udp", "malformed-time", "bytes-left"}
     assert [name for name in tables if f'"{name}"' not in text] == []
     return {name for names in COUNTED.findall(text) for name in names if name} | {"link-type-N", "unread-NAME"} | tables
 

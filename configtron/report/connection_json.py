@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK, Column
+from configtron.fingerprint.passive.columns import FILE_SHIFT, FRAME_MASK, Column, network_text
 from configtron.fingerprint.passive.connection_report import (
     IN_SECONDS,
     ConnectionReport,
@@ -58,6 +58,7 @@ def form(connection: ConnectionReport, files: list[str]) -> dict[str, Json]:
             "ended": connection.ending,
             "captured_at": connection.place or None,
             "merged": connection.merged or None,
+            "network": connection.network or None,
             "incomplete": connection.incomplete or None,
             "frag_needed": json_number(numbers["frag_needed"] or None),
             "frag_needed_mtu": json_number(numbers["frag_needed_mtu"]),
@@ -194,11 +195,11 @@ def _members(
     yield [f',"handshake":{{{text[1:]}}}' for text in joined("", (agreed[name] for name in sorted(agreed)), len(texts))]
     yield _member("incomplete", reports.incomplete or None)
     if len(files) > 1:
-        shares = limits_of(numbers, limit_of)
-        yield [_member("limits", _limits(*some, files)) for some in zip(shares, own, strict=True)]
+        yield [_member("limits", _limits(*each, files)) for each in zip(limits_of(numbers, limit_of), own, strict=True)]
     else:
         yield [f',"limits":[{",".join(some)}]' if some else "" for some in limits_of(numbers, _limit_text)]
     yield _by_value("merged", reports.merged[rows].tolist(), lambda flag: flag or None)
+    yield _by_value("network", reports.networks[rows].tolist(), lambda net: network_text(net) or None)
     yield list(_filled(reports, rows, (observations for observations, _ in texts)))
     yield _by_value("options_cut", numbers_of("options_cut", numbers["options_cut"]), lambda flag: bool(flag) or None)
     yield _by_value("out_of_order", numbers["out_of_order"].tolist(), lambda count: count or None)

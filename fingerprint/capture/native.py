@@ -27,7 +27,7 @@ from configtron.fingerprint.passive.tunnel_headers import NAMES
 # Its ending keeps it from being taken for a Python module.
 LIBRARY = Path(__file__).with_name("libconfigtron_native.so.1")
 # `ABI` of native/src/lib.rs.
-ABI = 5
+ABI = 6
 # The fewest bytes of a pcap record, and of a pcapng packet block.
 RECORD, BLOCK = 16, 12
 # Why a walk stopped: `native/src/files.rs`.

@@ -39,6 +39,7 @@ class Frames(NamedTuple):
     link       link type (LINKTYPE_*)
     first      the first frame's number in its file, from 1 as Wireshark counts
     file       which of the files, from 0
+    net        the network of each, as `in_network`; readers of headers fill it in
     """
 
     data: NDArray[np.uint8]
@@ -49,6 +50,7 @@ class Frames(NamedTuple):
     link: Column
     first: int = 1
     file: int = 0
+    net: Column = np.zeros(0, np.uint64)
 
 
 class Rows(NamedTuple):
@@ -64,7 +66,6 @@ class Rows(NamedTuple):
                of its file
     check      TCP's checksum as captured, mixed with the SACK blocks: where a network card computes it, the capture has
                the pseudo-header's sum, which does not cover options
-    net        identifier (VNI) of the innermost network in VXLAN or Geneve, plus 1; 0: none
     """
 
     at: Column
@@ -85,7 +86,6 @@ class Rows(NamedTuple):
     ident: Column
     bits: Column
     check: Column
-    net: Column
 
     def take(self, index: Column | slice) -> Rows:
         """Return these rows, by number, mask or slice."""
@@ -101,7 +101,7 @@ TYPES = {
     "at": np.int64, "frame": np.int64, "pair": np.int32, "side": np.uint8, "seq": np.uint32, "ack": np.uint32,
     "flags": np.uint16, "window": np.uint16, "length": np.int32, "tsval": np.uint32, "tsecr": np.uint32,
     "mss": np.int32, "wscale": np.int16, "ttl": np.uint8, "tos": np.uint8, "ident": np.uint16, "bits": np.uint8,
-    "check": np.uint16, "net": np.uint32,
+    "check": np.uint16,
 }  # fmt: skip
 # Where the file's number stands in `Rows.frame`.
 FILE_SHIFT = 40
@@ -128,11 +128,39 @@ class Endpoint(NamedTuple):
 
 
 IPV4 = 4
-# A pair's key: 40 bytes, addresses big-endian so that they can be cut out as they are.
+# A pair's key: 48 bytes, addresses big-endian so that they can be cut out as they are; `net`: as `in_network`.
 KEY = np.dtype(
     [("version", "u2"), ("port0", "<u2"), ("port1", "<u2"), ("pad", "u2"), ("high0", ">u8"), ("low0", ">u8"),
-     ("high1", ">u8"), ("low1", ">u8")]
+     ("high1", ">u8"), ("low1", ">u8"), ("net", "<u8")]
 )  # fmt: skip
+# Headers that name a network: bits of the name, and bits behind it in the 32-bit word in which it stands.
+NETWORKS = {"": (0, 0), "vlan": (12, 16), "mpls-label": (20, 12), "vxlan": (24, 8), "geneve": (24, 8), "gre": (32, 0),
+            "gtp-u": (32, 0)}  # fmt: skip
+NAME_BITS, NAME_SHIFT = np.array([*NETWORKS.values()], np.uint64).T
+# Bits of a header's number in `NETWORKS`, which stand below the network's name.
+KIND_BITS = 3
+
+
+def in_network(net: Column, kind: Column, word: Column) -> Column:
+    """Return the networks of packets behind one more header: each name goes below those before it, so that of too many
+    for 64 bits the outermost leave. Name 0 is none: of a VLAN it is a priority, of a label an explicit null.
+
+    net   so far; kind: of the header, by its place in `NETWORKS`; word: that the name stands in
+    """
+    bits, kind = NAME_BITS[kind], kind.astype(np.uint64)
+    name = word.astype(np.uint64) >> NAME_SHIFT[kind] & (np.uint64(1) << bits) - np.uint64(1)
+    return np.where(name > 0, net << bits + np.uint64(KIND_BITS) | name << np.uint64(KIND_BITS) | kind, net)
+
+
+def network_text(net: int) -> str:
+    """Return the names in a network, the outermost first."""
+    names, left, kinds = list[str](), 64, [(name, bits + KIND_BITS) for name, (bits, _) in NETWORKS.items()]
+    # The name of a size that goes beyond 64 bits is not whole.
+    while net and kinds[net % 8][1] <= left:
+        name, size = kinds[net % 8]
+        names.insert(0, f"{name} {net % (1 << size) >> KIND_BITS}")
+        net, left = net >> size, left - size
+    return ", ".join(names)
 
 
 class PairEnds(Sequence[tuple[Endpoint, Endpoint]]):
@@ -167,14 +195,26 @@ class PairEnds(Sequence[tuple[Endpoint, Endpoint]]):
         return self._keys[pair][0]
 
     @property
+    def keys(self) -> Column:
+        """Return the key of each pair."""
+        return np.frombuffer(b"".join(self._keys), KEY)
+
+    @property
+    def alike(self) -> Column:
+        """Return a number for each pair: those with the same ends, in whatever network, have the same."""
+        return np.unique(
+            hashed(self.keys.view(np.uint64).reshape(-1, KEY.itemsize // 8)[:, :-1].T), return_inverse=True
+        )[1]
+
+    @property
     def ports(self) -> Column:
         """Return the ports of both ends of each pair."""
-        keys = np.frombuffer(b"".join(self._keys), KEY)
+        keys = self.keys
         return np.stack((keys["port0"], keys["port1"]), axis=1).astype(np.int64)
 
 
 class Pairs:
-    """Numbers for pairs of ends: the lower end first."""
+    """Numbers for pairs of ends in a network: the lower end first."""
 
     def __init__(self) -> None:
         self._keys: list[bytes] = []
@@ -186,7 +226,7 @@ class Pairs:
         return PairEnds(self._keys)
 
     def number(self, keys: Iterable[bytes]) -> list[int]:
-        """A number for each key: version, both addresses (16 bytes each), both ports."""
+        """A number for each key: version, both addresses (16 bytes each), both ports, network."""
         found = []
         numbers, known = self._numbers, self._keys
         for key in keys:
@@ -197,12 +237,16 @@ class Pairs:
             found.append(number)
         return found
 
+    def join(self, first: list[int]) -> None:
+        """Give the keys of each pair the number in its place."""
+        self._numbers = {key: first[number] for key, number in self._numbers.items()}
+
     def keep_only(self, keep: Iterable[int]) -> dict[int, int]:
         """Keep these pairs only; return old number -> new number."""
-        kept = sorted(set(keep))
-        self._keys = [self._keys[old] for old in kept]
-        self._numbers = {key: number for number, key in enumerate(self._keys)}
-        return {old: new for new, old in enumerate(kept)}
+        renumbered = {old: new for new, old in enumerate(sorted(set(keep)))}
+        self._keys = [self._keys[old] for old in renumbered]
+        self._numbers = {key: renumbered[old] for key, old in self._numbers.items() if old in renumbered}
+        return renumbered
 
 
 def hashed(words: Iterable[Column]) -> Column:

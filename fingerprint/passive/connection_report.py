@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column, Endpoint
+from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, FRAME_MASK, Column, Endpoint, network_text
 from configtron.fingerprint.passive.connections import Connections
 from configtron.fingerprint.passive.gathering import Batch
 from configtron.fingerprint.passive.later_flights import LaterFlight
@@ -40,6 +40,7 @@ class ConnectionReport(NamedTuple):
     ending               how it ended: "fin", "reset" or "open"
     place                where the capture stood: at the "client", at the "server", "between", or "" (unknown)
     windows              what later flights show
+    network              in which it was seen first, by the headers that name one (`NETWORKS`); "": none does
     """
 
     file: int
@@ -58,6 +59,7 @@ class ConnectionReport(NamedTuple):
     target: Target
     windows: Sequence[LaterFlight]
     incomplete: bool = False
+    network: str = ""
 
     @property
     def duration_s(self) -> float | None:
@@ -81,6 +83,7 @@ class ConnectionReports:
     columns     those of the batch's summary, one row for each of these connections; times in ns
     ends        client and server of each
     durations   first to last segment (s), NaN where unknown
+    networks    as `KEY` has them
     places, endings, goodput_kbps, loss   as `ConnectionReport` has them; the last two by side, NaN where unknown
     limited     the largest limit of each, by its number in `LIMITS`, and its share (NaN: no time)
     incomplete  whether the capture makes counts and times inexact, for all connections
@@ -91,6 +94,7 @@ class ConnectionReports:
         self._batch, self._reading, self.incomplete = batch, reading, incomplete
         self.columns = {name: column[over] for name, column in batch.summary.columns.items()}
         self.ends = ends_of(batch, over)
+        self.networks = batch.ends.keys["net"][batch.found.rows.pair[batch.found.begin[over]]]
         spans = (self.columns["ended"] - self.columns["started"]) / 1e9
         self.durations = np.where(self.columns["clock"] > 0, np.nan, spans)
         self.places, self.endings = _places(self.columns), _endings(self.columns)
@@ -188,15 +192,15 @@ class ConnectionReports:
         plain = zip(
             self.columns["frame"].tolist(), self.columns["started"].tolist(), self.ends, rows, *derived,
             self.endings.tolist(), self.places.tolist(), self.merged.tolist(), self.windows(slice(None)),
-            strict=True,
+            map(network_text, self.networks.tolist()), strict=True,
         )  # fmt: skip
-        for row, (frame, started, ends, numbers, goodput_kbps, loss, ending, place, merged, later) in enumerate(plain):
+        for row, (frame, started, ends, numbers, kbps, loss, ending, place, merged, later, net) in enumerate(plain):
             observations, hellos = read(row)
             yield ConnectionReport(
                 frame >> FILE_SHIFT, frame & FRAME_MASK, started, ends[0], ends[1],
-                dict(zip(names, numbers, strict=True)), goodput_kbps, loss,
+                dict(zip(names, numbers, strict=True)), kbps, loss,
                 ending, place, bool(merged), hellos, observations, target_of(ends[1]),
-                later, self.incomplete,
+                later, self.incomplete, net,
             )  # fmt: skip
 
 

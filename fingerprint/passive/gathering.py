@@ -29,6 +29,7 @@ from configtron.fingerprint.passive.columns import (
     PairEnds,
     Pairs,
     Rows,
+    hashed,
     joined,
     no_rows,
 )
@@ -37,6 +38,7 @@ from configtron.fingerprint.passive.heads import Heads
 from configtron.fingerprint.passive.later_flights import FLIGHTS_MOST, LaterFlight
 from configtron.fingerprint.passive.summary import CONNECTION_COLUMNS, ConnectionSummary, summarise
 from configtron.fingerprint.passive.tunnels import UNREAD
+from configtron.model.nouns import FIN, SYN
 
 # Rows gathered before connections are reported: some 60 MB of columns.
 MOST = 400_000
@@ -50,14 +52,15 @@ SPOKEN_MOST = 120
 HEADS_MOST = 1 << 25
 # A kept row in each of these parts of a stream, so that numbers are never unwrapped over more than 2 GB.
 SPINE_SHIFT = 29
-# Counts of segments of another tenant's network; of frames in which there may be segments.
-SECOND_NETWORK = "second-network"
+# Counts of frames in which there may be segments.
 NOT_READ = (UNREAD, "link-type-", "cut-header", "unknown-interface")
 NS = 1_000_000_000
 ALWAYS = np.iinfo(np.int64).max
 # After both sides' FIN, or a reset: late repeats. Else: the longest silence of a timer (120 s), or of a keep-alive
 # connection that servers allow (Apache's 300 s is the longest default).
 LINGER_NS, IDLE_NS = 5 * NS, 310 * NS
+# Bits of a number in a place of both streams.
+HALF = np.uint64(32)
 
 
 class Batch(NamedTuple):
@@ -147,34 +150,42 @@ class Gathering:
         """Connections that have been seen and not reported, as far as counted."""
         return len(self._before)
 
-    def _leave_out_networks(self, rows: Rows) -> Rows:
-        """Leave out, and count, segments of a second network between the same addresses and ports.
+    def _join_networks(self, rows: Rows) -> Rows:
+        """Give segments of equal ends one pair where they are one connection in several networks: its numbers show it.
 
-        The first network that both directions carry stays; where there is none, the first of each direction.
+        Its directions may have a network each, and each packet may be captured in two. Networks with a place of both
+        streams in common carry one connection: two have other initial numbers. The places of a segment are where it
+        begins, where it ends, and of a SYN-ACK where the SYN ended, which knew no other number.
         """
-        named = np.flatnonzero(rows.net)
-        net, side, pair = rows.net[named], rows.side[named], rows.pair[named].astype(np.int64)
-        _, first, way = np.unique(pair * 2 + side, return_index=True, return_inverse=True)
-        _, group = np.unique((pair << 32) + net, return_inverse=True)
-        both = np.bincount(group[side == 0], minlength=named.size) * np.bincount(group[side == 1], minlength=named.size)
-        shared = np.flatnonzero(both[group])
-        pairs, earliest = np.unique(pair[shared], return_index=True)
-        place = np.searchsorted(pairs, pair)
-        stays = net[first][way]
-        known = np.isin(pair, pairs)
-        stays[known] = net[shared][earliest][place[known]]
-        other = named[net != stays]
-        self.counts[SECOND_NETWORK] += len(other)
-        return rows.take(np.delete(np.arange(rows.size), other)) if len(other) else rows
+        ends = self.pairs.ends.alike
+        there = np.bincount(rows.pair, minlength=len(ends)) > 0
+        some = (np.bincount(ends[there], minlength=len(ends)) > 1)[ends][rows.pair]
+        if not some.any():
+            return rows
+        _, _, pair, side, seq, ack, flags, _, length, *_ = rows.take(some)
+        opens = (flags & SYN) > 0
+        after = seq + length.astype(np.uint32) + opens + ((flags & FIN) > 0)
+        mine = np.concatenate((seq, after, np.where(opens & (ack > 0), 0, seq))).astype(np.uint64)
+        pair, side, theirs = np.tile(pair, 3), np.tile(side, 3), np.tile(ack, 3).astype(np.uint64)
+        places = hashed((ends[pair], np.where(side == 0, mine << HALF | theirs, theirs << HALF | mine)))
+        order = np.argsort(places)
+        places, pair = places[order], pair[order]
+        meet = np.flatnonzero((places[1:] == places[:-1]) & (ends[pair[1:]] == ends[pair[:-1]]))
+        one, other, first = pair[meet], pair[meet + 1], np.arange(len(ends), dtype=np.int32)
+        while (first[one] != first[other]).any():
+            np.minimum.at(first, np.append(one, other), np.tile(np.minimum(first[one], first[other]), 2))
+        self.pairs.join(first.tolist())
+        self.heads.wanted = {int(first[way >> 1]) * 2 + way % 2: rest for way, rest in self.heads.wanted.items()}
+        return rows._replace(pair=first[rows.pair])
 
     def _over(self, *, last: bool, now_ns: int = 0) -> Iterator[Batch]:
-        rows, later = joined(self._parts), no_rows()
+        rows, later = self._join_networks(joined(self._parts)), no_rows()
         if not last and (waits := rows.at > self._until).any():
             # Where all that waits stands at the end, nothing is copied.
             first = int(np.argmax(waits))
             parts = (slice(first), slice(first, None)) if waits[first:].all() else (~waits, waits)
             rows, later = (rows.take(part) for part in parts)
-        self._parts, rows = [later] if later.size else [], self._leave_out_networks(rows)
+        self._parts = [later] if later.size else []
         if not rows.size:
             return
         found = connect(rows, self.pairs.ends.ports, self.steps, self.passes)
@@ -194,10 +205,12 @@ class Gathering:
     def _too_big(self, found: Connections) -> dict[int, list[int]]:
         """Return the MTUs that ICMP messages named since the last time, by connection: the latest that had begun."""
         sizes: dict[int, list[int]] = {}
+        ends, pairs = self.pairs.ends.alike, found.rows.pair[found.begin]
         for pair, at, mtu in self.heads.too_big:
-            begun = np.flatnonzero((found.rows.pair[found.begin] == pair) & (found.rows.at[found.begin] <= at))
+            begun = np.flatnonzero((ends[pairs] == ends[pair]) & (found.rows.at[found.begin] <= at))
             if len(begun):
-                sizes.setdefault(int(begun[-1]), []).append(mtu)
+                # The router may answer in another network.
+                sizes.setdefault(max(begun.tolist(), key=lambda one: (pairs[one] == pair, one)), []).append(mtu)
         self.heads.too_big.clear()
         return sizes
 

@@ -116,8 +116,11 @@ def decode(
     if plain is None:
         found = _read(frames, number, pairs, heads, counts, dissect)
     else:
-        found = _with_pairs(plain, pairs)
-        counts["tcp"] += found.rows.size
+        # Numbers of pairs that hold for all buffers.
+        rows, width = plain.segments.rows, KEY.itemsize
+        numbers = pairs.number(plain.keys[at : at + width] for at in range(0, len(plain.keys), width))
+        found = plain.segments._replace(rows=rows._replace(pair=np.asarray(numbers, np.int32)[rows.pair]))
+        counts["tcp"] += rows.size
         counts.update(plain.counts)
         if len(plain.others):
             some = frames._replace(**{name: getattr(frames, name)[plain.others] for name in Frames._fields[1:6]})
@@ -126,13 +129,6 @@ def decode(
         return None
     keep_heads(frames.data, found, heads)
     return found.rows
-
-
-def _with_pairs(plain: PlainSegments, pairs: Pairs) -> Segments:
-    """Return the segments with numbers of their pairs that hold for all buffers."""
-    width, rows = KEY.itemsize, plain.segments.rows
-    numbers = pairs.number(plain.keys[at : at + width] for at in range(0, len(plain.keys), width))
-    return plain.segments._replace(rows=rows._replace(pair=np.asarray(numbers, np.int32)[rows.pair]))
 
 
 def _merged(plain: Segments, others: Segments | None) -> Segments:
@@ -154,14 +150,14 @@ def _read(
     frames: Frames, number: Column, pairs: Pairs, heads: Heads, counts: Counter[str], dissect: Dissect | None
 ) -> Segments | None:
     """Return the segments of these frames, IPv4's first. number: of each frame, with its file's."""
+    frames = frames._replace(net=np.zeros(len(frames.start), np.uint64))
     first_bytes = _first_bytes_of(frames)
-    nets = np.zeros(len(frames.start), np.uint32)
-    at = unfold(frames, first_bytes, network_at(first_bytes, counts), dissect, counts, nets)
+    at = unfold(frames, first_bytes, network_at(first_bytes, counts), dissect, counts)
     found, four, six = _envelopes(_source_of_headers(first_bytes, frames, at, HEADER6.itemsize), frames, at, counts)
     quoted, sizes = quoted_packets(frames, at, four, six)
     if sizes:
         heads.too_big += _quoted(quoted, sizes, pairs)
-    return _segments(frames, number, first_bytes, found, pairs, counts, nets) if len(found.frame) else None
+    return _segments(frames, number, first_bytes, found, pairs, counts) if len(found.frame) else None
 
 
 def _quoted(frames: Frames, sizes: list[int], pairs: Pairs) -> Iterator[tuple[int, int, int]]:
@@ -169,7 +165,7 @@ def _quoted(frames: Frames, sizes: list[int], pairs: Pairs) -> Iterator[tuple[in
     about, _, _ = _envelopes(frames, frames, np.zeros(len(sizes), np.int64), Counter())
     named = frames.kept[about.frame] - about.tcp_at >= 4
     header = taken(frames.data, np.where(named, frames.start[about.frame] + about.tcp_at, 0), HEADER_TCP)
-    numbers = _numbered(about, header, pairs)[0]
+    numbers = _numbered(about, header, frames.net[about.frame], pairs)[0]
     for pair, frame in zip(numbers[named].tolist(), about.frame[named].tolist(), strict=True):
         yield pair, int(frames.at[frame]), sizes[frame]
 
@@ -288,8 +284,7 @@ def _both(four: Envelopes, six: Envelopes) -> Envelopes:
 
 
 def _segments(
-    frames: Frames, number: Column, first_bytes: Frames, about: Envelopes, pairs: Pairs, counts: Counter[str],
-    nets: Column,
+    frames: Frames, number: Column, first_bytes: Frames, about: Envelopes, pairs: Pairs, counts: Counter[str]
 ) -> Segments | None:  # fmt: skip
     room = frames.kept[about.frame] - about.tcp_at
     cut = room < 20
@@ -311,14 +306,14 @@ def _segments(
     raw = np.ascontiguousarray(header).view(np.uint8).reshape(len(header), HEADER_TCP.itemsize)
     options = read_options(raw, np.where(whole, size - 20, 0))
     flags = header["flags"].astype(np.uint16) | (header["offset"] & np.uint8(15)).astype(np.uint16) << np.uint16(8)
-    pair, side = _numbered(about, header, pairs)
+    pair, side = _numbered(about, header, frames.net[about.frame], pairs)
     bits = options.bits | np.where(whole, 0, CUT).astype(np.uint8) | np.where(about.df, DF, 0).astype(np.uint8)
     rows = Rows(
         frames.at[about.frame], number[about.frame], pair, side, header["seq"].astype(np.uint32),
         header["ack"].astype(np.uint32), flags, header["window"].astype(np.uint16), length.astype(np.int32),
         options.tsval, options.tsecr,
         options.mss, options.wscale, about.ttl, about.tos, about.ident, bits,
-        header["check"].astype(np.uint16) ^ options.blocks, nets[about.frame],
+        header["check"].astype(np.uint16) ^ options.blocks,
     )  # fmt: skip
     counts["tcp"] += len(rows.at)
     return segments_of(frames.data, rows, frames.start[about.frame] + about.tcp_at + size, size, room)
@@ -328,43 +323,44 @@ def _segments(
 _SPREAD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9))
 
 
-def _numbered(about: Envelopes, header: Column, pairs: Pairs) -> tuple[Column, Column]:
-    """Return (pair, side) of each segment: segments of equal ends are brought together, and each run asks for its
-    number."""
+def _numbered(about: Envelopes, header: Column, nets: Column, pairs: Pairs) -> tuple[Column, Column]:
+    """Return (pair, side) of each segment: those of equal ends in one network are brought together, and each run asks
+    for its number."""
     ports = header["source"].astype(np.uint64), header["destination"].astype(np.uint64)
     pair, side = np.empty(len(header), np.int32), np.empty(len(header), np.uint8)
     for part, numbered in ((slice(about.ipv4_count), _pairs4), (slice(about.ipv4_count, None), _pairs6)):
         ends = tuple(column[part] for column in about.ends)
-        pair[part], side[part] = numbered(ends, (ports[0][part], ports[1][part]), pairs)  # type: ignore[arg-type]
+        own = ports[0][part], ports[1][part]
+        pair[part], side[part] = numbered(ends, own, nets[part], pairs)  # type: ignore[arg-type]
     return pair, side
 
 
-def _pairs4(ends: Ends, ports: tuple[Column, Column], pairs: Pairs) -> tuple[Column, Column]:
+def _pairs4(ends: Ends, ports: tuple[Column, Column], nets: Column, pairs: Pairs) -> tuple[Column, Column]:
     """An end is a number of 48 bits, so the lower one and the higher one are two columns."""
     source, destination = (low << np.uint64(16) | port for low, port in zip(ends[1::2], ports, strict=True))
     low, high = np.minimum(source, destination), np.maximum(source, destination)
-    order = radix_order(((low * _SPREAD[0]) ^ (high * _SPREAD[1])) >> np.uint64(32))
-    low, high = low[order], high[order]
+    order = radix_order((low * _SPREAD[0] ^ high * _SPREAD[1] ^ nets * _SPREAD[2]) >> np.uint64(32))
+    low, high, nets = low[order], high[order], nets[order]
     begins = np.empty(len(order), bool)
     begins[:1] = True
-    np.logical_or(low[1:] != low[:-1], high[1:] != high[:-1], out=begins[1:])
+    begins[1:] = (low[1:] != low[:-1]) | (high[1:] != high[:-1]) | (nets[1:] != nets[:-1])
     keys = np.zeros(int(np.count_nonzero(begins)), KEY)
-    keys["version"] = 4
+    keys["version"], keys["net"] = 4, nets[begins]
     for name, column in (("0", low[begins]), ("1", high[begins])):
         keys["port" + name], keys["low" + name] = column & np.uint64(0xFFFF), column >> np.uint64(16)
     return _asked(keys, begins, order, pairs), (source > destination).astype(np.uint8)
 
 
-def _pairs6(ends: Ends, ports: tuple[Column, Column], pairs: Pairs) -> tuple[Column, Column]:
+def _pairs6(ends: Ends, ports: tuple[Column, Column], nets: Column, pairs: Pairs) -> tuple[Column, Column]:
     source_high, source_low, destination_high, destination_low = ends
     side = (source_high > destination_high) | (
         (source_high == destination_high)
         & ((source_low > destination_low) | ((source_low == destination_low) & (ports[0] > ports[1])))
     )
     mixed = _mixed(source_high, source_low, ports[0]) + _mixed(destination_high, destination_low, ports[1])
-    order = radix_order(mixed >> np.uint64(32))
+    order = radix_order((mixed ^ nets * _SPREAD[2]) >> np.uint64(32))
     keys = np.zeros(len(side), KEY)
-    keys["version"] = 6
+    keys["version"], keys["net"] = 6, nets
     for name, (source, destination) in (("port", ports), ("high", ends[0::2]), ("low", ends[1::2])):
         keys[name + "0"] = np.where(side, destination, source)
         keys[name + "1"] = np.where(side, source, destination)

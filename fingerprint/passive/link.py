@@ -2,8 +2,8 @@
 """The beginning of the IP packet in a frame: Ethernet with tags, PPPoE, PPP, MPLS, Linux cooked capture, raw IP,
 loopback.
 
-Dropped: link addresses and packet type, since connections are told apart by IP and TCP; numbers and priority of tags,
-by which networks are not told apart (`tunnels.py`).
+Dropped: link addresses and packet type, since connections are told apart by IP, TCP and the network (`in_network` of
+`columns.py`: VLANs, labels); priority of tags, and the numbers in others than VLANs.
 
 Source     the registry of link types (draft-ietf-opsawg-pcaplinktype); IEEE 802.1Q, 802.1ad, 802.1BR 12; Cisco TrustSec
            (its metadata of one option, the security group); RFC 2516 4; RFC 1661 2, RFC 1662 3.1; RFC 3032 2.1;
@@ -16,7 +16,7 @@ from collections import Counter
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import FIRST_BYTES, Column, Frames
+from configtron.fingerprint.passive.columns import FIRST_BYTES, NETWORKS, Column, Frames, in_network
 
 ETHERNET, NULL, RAW, LOOP, SLL, IPV4, IPV6, UPPER_PDU, SLL2 = 1, 0, 101, 108, 113, 228, 229, 252, 276
 PPP, MPLS = 9, 219
@@ -32,6 +32,9 @@ TAG_BYTES = np.zeros(1 << 16, np.uint8)
 TAG_BYTES[list(TAGS)] = list(TAGS.values())
 # Headers that are read as tags at first: PPP's protocol number, or half a label, stands where a tag has the next type.
 TAG_BYTES[[PPPOE, ETHER_PPP, *ETHER_MPLS]] = 8, 2, 4, 4
+# Which of `NETWORKS` those of four bytes name: VLANs, labels.
+TAG_NETWORK = np.where(TAG_BYTES == 4, [*NETWORKS].index("vlan"), 0)
+TAG_NETWORK[[*ETHER_MPLS]] = [*NETWORKS].index("mpls-label")
 # A tag that begins later is not followed: the IP header behind it might lie behind the bytes that are side by side.
 TAG_LATEST = 96
 assert TAG_LATEST + 22 + 40 <= FIRST_BYTES
@@ -57,7 +60,7 @@ STATED = {PPP: ETHER_PPP, MPLS: ETHER_MPLS[0]}
 
 def network_at(frames: Frames, counts: Counter[str]) -> Column:
     """Return bytes before the IP packet in each frame; -1: there is none, which is counted; `UNKNOWN`: there may be
-    one."""
+    one. The frames' networks get the names in their tags."""
     at = np.full(len(frames.start), -1, np.int64)
     same_link = bool((frames.link == frames.link[0]).all())
     for link in frames.link[:1].tolist() if same_link else np.unique(frames.link).tolist():
@@ -80,12 +83,14 @@ def network_at(frames: Frames, counts: Counter[str]) -> Column:
 def _typed(frames: Frames, rows: Column | slice, kind: Column, header: int, counts: Counter[str]) -> Column:
     """Return bytes before the IP packet in frames whose header names the protocol, `kind`; -1 and `UNKNOWN` as in
     `network_at`. Tags stand right before the packet, in SLL2 too, whose protocol field stands elsewhere."""
-    data, start, kept = frames.data, frames.start[rows], frames.kept[rows]
+    data, start, kept, net = frames.data, frames.start[rows], frames.kept[rows], frames.net[rows]
     at = np.full(len(start), header, np.int64)
     while len(tagged := np.flatnonzero((TAG_BYTES[kind] > 0) & (at <= TAG_LATEST))):
-        before = kind[tagged]
+        before, upper = kind[tagged], _word(data, start[tagged] + at[tagged]).astype(np.uint32)
         at[tagged] += TAG_BYTES[before]
         kind[tagged] = _word(data, start[tagged] + at[tagged] - 2)
+        net[tagged] = in_network(net[tagged], TAG_NETWORK[before], upper << np.uint32(16) | kind[tagged])
+        frames.net[rows] = net
         for types, after in ((PPPOE, ETHER_PPP), _after_number), (ETHER_MPLS, _after_label):
             some = tagged[(before == types[0]) | (before == types[1])]
             if len(some):

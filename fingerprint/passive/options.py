@@ -124,9 +124,6 @@ def _blocks(tcp: Column, at: Column) -> Column:
 
 # Option kind, the lengths that make sense, where it goes. SACK has one block or more.
 _KNOWN = (
-    (OPT_TIMESTAMPS, (10, 10), _timestamps),
-    (OPT_MSS, (4, 4), _mss),
-    (OPT_WSCALE, (3, 3), _wscale),
-    (OPT_SACK_PERMITTED, (2, 2), _sack_ok),
-    (OPT_SACK, (10, 40), _sack),
-)
+    (OPT_TIMESTAMPS, (10, 10), _timestamps), (OPT_MSS, (4, 4), _mss), (OPT_WSCALE, (3, 3), _wscale),
+    (OPT_SACK_PERMITTED, (2, 2), _sack_ok), (OPT_SACK, (10, 40), _sack),
+)  # fmt: skip

@@ -60,12 +60,9 @@ SPOKEN = frozenset(http_version.KNOBS)
 COUNTED = frozenset(("icw", "cwnd_at_request", "data_rto", "min_rto", *synack_rto.KNOBS, *syn_cookies.KNOBS))
 WINDOWS = frozenset(("icw", "cwnd_at_request"))
 REASONS = {
-    "no-handshake": "unclear:no-handshake",
-    "options-cut": "unclear:options-cut",
-    "one-sided": "unclear:one-sided",
-    "beginning-lost": "unclear:first-segment-lost",
-    "no-data": "no-data",
-}
+    "no-handshake": "unclear:no-handshake", "options-cut": "unclear:options-cut", "one-sided": "unclear:one-sided",
+    "beginning-lost": "unclear:first-segment-lost", "no-data": "no-data",
+}  # fmt: skip
 # Unanswered connections with at most this many segments are compared: a SYN and its repetitions.
 COMPARED_SEGMENTS = 4
 # Why counts and times are not exact, by the column `clock`.

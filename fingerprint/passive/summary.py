@@ -108,14 +108,13 @@ SIDE = {
 # Only of captures at one of the ends (`live`): fingerprint/passive/round_trips.py.
 TRIPS = {
     "trips": ColumnMeaning("", "sum", "round trips sampled of what this side sent"),
-    "trip_sum": ColumnMeaning("ns", "sum", "their sum"),
-    "trip_least": ColumnMeaning("ns", "min", "the shortest"),
+    "trip_sum": ColumnMeaning("ns", "sum", "their sum"), "trip_least": ColumnMeaning("ns", "min", "the shortest"),
     "trip_smoothed": ColumnMeaning("ns", "last", "smoothed as a stack does, after the last sample"),
     "trip_steps": ColumnMeaning("", "sum", "samples that follow another"),
     "trip_change": ColumnMeaning("ns", "sum", "sum of the differences between them"),
     "rate_last": ColumnMeaning("bit/s", "last", "latest delivery rate"),
     "rate_most": ColumnMeaning("bit/s", "max", "largest delivery rate"),
-}
+}  # fmt: skip
 # The same: fingerprint/passive/under_load.py.
 LOAD = {
     "again_runs": ColumnMeaning("", "sum", "runs of segments that were sent again"),
@@ -127,7 +126,7 @@ LOAD = {
     "late_rate": ColumnMeaning("bit/s", "last", "median delivery rate of the transfer's later half"),
     "window_rate_most": ColumnMeaning("bit/s", "max", "largest delivery rate over two round trips"),
     "last_window": ColumnMeaning("bytes", "last", "latest window of this side that was open, scaled"),
-}
+}  # fmt: skip
 # Why it took so long (not of `live`): fingerprint/passive/limits.py.
 LIMITED = {
     f"limit_{limit}_{part}": ColumnMeaning("ns" if part == "ns" else "", join, f"{limit}: {part}")
@@ -187,14 +186,12 @@ def _summarise_part(found: Connections, told: dict[str, Column], passes: Passes,
     count = found.total
     rows = found.rows
     columns: dict[str, Column] = {
-        "frame": rows.frame[found.begin],
-        "started": rows.at[found.begin],
+        "frame": rows.frame[found.begin], "started": rows.at[found.begin],
         "ended": np.maximum.reduceat(rows.at, found.begin) if count else found.begin,
         "packets": _counted(found.of, (rows.bits & COUNTED) == 0, count),
-        "copies": np.bincount(found.copies_of, minlength=count),
-        **told,
+        "copies": np.bincount(found.copies_of, minlength=count), **told,
         "out_of_order": _counted(found.of, (rows.bits & (COUNTED | LATE)) == LATE, count),
-    }
+    }  # fmt: skip
     still = (columns["ended"] == columns["started"]) & ((columns["packets"] > STILL_MOST) | (columns["ended"] == 0))
     still |= columns["ended"] - columns["started"] > APART_NS
     columns["clock"] = np.where(found.stepped, CLOCK_STEP, np.where(still, NO_TIMES, 0))
@@ -241,17 +238,10 @@ def _known(found: Connections, columns: dict[str, Column], whole: Column, openin
     sends = found.server & (rows.length > 0) & ((rows.bits & STAMPED) != 0)
     less = STAMP_BYTES * ((columns["stamps"] > 0) & (np.bincount(found.of[sends], minlength=found.total) > 0))
     return HandshakeFacts(
-        whole=found.opened[:, 0] & found.opened[:, 1],
-        cut=columns["options_cut"] == 1,
-        rtt=trips[0],
-        rtt_server=trips[1],
-        limit=np.maximum(np.minimum(*offers) - less, 1),
-        cap=np.maximum(offers[0] - less, 1),
-        floor=offers[0] <= DEFAULT_MSS,
-        room=np.maximum(room, 0),
-        sack=columns["sack"] == 1,
-        synacks=columns["synacks"],
-    )
+        whole=found.opened[:, 0] & found.opened[:, 1], cut=columns["options_cut"] == 1, rtt=trips[0],
+        rtt_server=trips[1], limit=np.maximum(np.minimum(*offers) - less, 1), cap=np.maximum(offers[0] - less, 1),
+        floor=offers[0] <= DEFAULT_MSS, room=np.maximum(room, 0), sack=columns["sack"] == 1, synacks=columns["synacks"],
+    )  # fmt: skip
 
 
 def _trips(found: Connections, columns: dict[str, Column], opening: list[Column]) -> tuple[Column, Column]:

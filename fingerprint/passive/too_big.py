@@ -34,4 +34,4 @@ def quoted_packets(frames: Frames, at: Column, four: Column, six: Column) -> tup
                 found.append((row, place + QUOTED - int(frames.start[row]), int.from_bytes(mtu, "big")))
     rows, before, sizes = np.array(found, np.int64).reshape(-1, 3).T
     start, kept, length = frames.start[rows] + before, frames.kept[rows] - before, frames.length[rows] - before
-    return Frames(data, start, kept, length, frames.at[rows], frames.link[rows]), sizes.tolist()
+    return Frames(data, start, kept, length, frames.at[rows], frames.link[rows], net=frames.net[rows]), sizes.tolist()

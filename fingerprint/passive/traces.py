@@ -225,12 +225,9 @@ def _upgraded(trace: Trace, answer: bytes) -> list[Trace]:
 
 
 def _again(
-    trace: Trace,
-    probe: str,
-    params: tuple[tuple[str, Value], ...],
-    messages: tuple[Message, ...],
-    session: Session | None,
-) -> Trace:
+    trace: Trace, probe: str, params: tuple[tuple[str, Value], ...], messages: tuple[Message, ...],
+    session: Session | None
+) -> Trace:  # fmt: skip
     same = trace.id, trace.target, trace.vantage
     return Trace(*same, probe, params, trace.started_at, trace.packets, messages, session)
 

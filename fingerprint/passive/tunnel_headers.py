@@ -7,7 +7,7 @@ Method     A port names the tunnel (`TUNNELS`). The packet must have that tunnel
            On every other port, a whole IP packet with TCP is a tunnel without a header (foo-over-UDP, GUE 1, Teredo).
            In IP, the protocol number names the tunnel (`IN_IP`), and that is believed.
            All packets of a buffer are parsed at once.
-Reads as   rows, bytes before the inner frame, its link type; a count by the tunnel's name.
+Reads as   rows, bytes before the inner frame, its link type, its network; a count by the tunnel's name.
 Fails as   the packet stays UDP, or an unread tunnel. An encrypted one (`CLOSED`) is counted by name and gives no row.
 Differs    from tshark, which reads no VXLAN on Linux' first port (8472) and no foo-over-UDP unless told.
 Source     RFC 7348; draft-ietf-nvo3-vxlan-gpe 3; RFC 8926 3.4; 3GPP TS 29.281 5.1; draft-ietf-intarea-gue 3; RFC 2661
@@ -22,7 +22,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from configtron.fingerprint.passive.columns import Column, Frames
+from configtron.fingerprint.passive.columns import NETWORKS, Column, Frames, in_network
 from configtron.fingerprint.passive.link import (
     BARREN,
     ETHER_IP,
@@ -131,8 +131,9 @@ NAMES = (*OPENED, *CLOSED)
 KIND_BY_PORT, KIND_BY_PROTOCOL = np.zeros(1 << 16, np.uint8), np.zeros(256, np.uint8)
 # Kinds whose servers answer from their port; other tunnels draw a source port from the inner flow.
 ANSWERS = np.isin(("", *NAMES[1:]), ("l2tp", *CLOSED))
-# Kinds whose header has a network's identifier in its bytes 4 to 6.
-HAS_NETWORK = np.isin(("", *NAMES[1:]), ("vxlan", "geneve"))
+# By kind, which of `NETWORKS` its header names: from byte 4 on, GRE behind a checksum.
+NETWORK = np.array([[*NETWORKS].index(name) if name in NETWORKS else 0 for name in NAMES])
+GRE = NAMES.index("gre")
 for _name, _ports in (*((name, ports) for name, (ports, _) in TUNNELS.items()), *CLOSED.items()):
     KIND_BY_PORT[list(_ports)] = NAMES.index(_name)
 for _name, (_numbers, _) in IN_IP.items():
@@ -142,7 +143,7 @@ for _name, (_numbers, _) in IN_IP.items():
 def frames_within(
     frames: Frames, at: Column, head: Column, protocol: Column, counts: Counter[str]
 ) -> tuple[Column, Column, Column, Column]:
-    """Return (rows of tunnel packets, bytes before the inner frame, its link type, its network as `Rows.net`).
+    """Return (rows of tunnel packets, bytes before the inner frame, its link type, its network).
 
     at      bytes before the IP packet; this function sets it to -1 where the packet is encrypted
     head    bytes before the header behind IP's; protocol: that header's, 0: nothing to look at
@@ -172,7 +173,11 @@ def frames_within(
     at[rows[closed]] = -1
     for number, packets in enumerate(np.bincount(kind[valid | closed]).tolist()):
         counts[NAMES[number]] += packets
-    net = np.where(HAS_NETWORK[kind], (byte[12] << 16 | byte[13] << 8 | byte[14]) + 1, 0)
+    # GRE's key is optional; PPTP has a length there.
+    keyed = (kind != GRE) | (((byte[0] & 0x20) != 0) & ((byte[1] & 7) == 0))
+    place += np.where(kind == GRE, 4 + 4 * (byte[0] >> 7), UDP_BYTES + 4)
+    word = word_at(data, place).astype(np.uint32) << np.uint32(16) | word_at(data, place + 2)
+    net = in_network(frames.net[rows], np.where(keyed, NETWORK[kind], 0), word)
     return rows[valid], (head + size)[valid], link[valid], net[valid]
 
 

@@ -8,11 +8,9 @@ Method     A tunnel may stand behind extension headers (`extension_headers.py`).
            goes nowhere.
 Fails as   a count under a name: unread-gre and its like, link-type-N.
 Differs    from the tunnel's end, which looks up the network by its identifier. Cilium writes the sender's identity
-           there, OVN the destination's network: the two directions of one connection may have two. So the first
-           identifier of VXLAN or Geneve that both directions carry counts, or the first of each direction if there is
-           none; segments with another are left out and counted (`gathering.py`: second-network). VLANs are not told
-           apart, nor GTP's tunnels, which change at a handover. A packet that is captured in a tunnel and outside it is
-           a copy (`copies.py`).
+           there, OVN the destination's network, GTP has a tunnel for each direction and another after a handover: one
+           connection may be in several networks. Its sequence numbers show which (`gathering.py`). A packet that is
+           captured in a tunnel and outside it is a copy (`copies.py`).
 Source     IANA "IEEE 802 Numbers", "Protocol Numbers"; Cilium, "Routing", encapsulation; ovn-architecture(7)
 """
 
@@ -52,20 +50,14 @@ HEAD_BYTES, ETHER_BYTES = 512, 14
 
 
 def unfold(
-    frames: Frames,
-    first_bytes: Frames,
-    at: Column,
-    dissect: Dissect | None,
-    counts: Counter[str],
-    nets: Column,
-    nested: int = NESTED_MOST,
-) -> Column:
-    """Return `at` with the place of the innermost IP packet filled in for frames in tunnels.
+    frames: Frames, first_bytes: Frames, at: Column, dissect: Dissect | None, counts: Counter[str],
+    nested: int = NESTED_MOST
+) -> Column:  # fmt: skip
+    """Return `at` with the place of the innermost IP packet filled in for frames in tunnels, and fill in networks.
 
     first_bytes  the same frames; its buffer holds at least their headers
     at           by frame: bytes before the IP packet, `UNKNOWN`, or -1 for none; changed in place
     counts       gets "dissected", "not-ip", names of tunnels, and names of headers not read
-    nets         by frame: its network as `Rows.net`; this function sets it where a tunnel names one
     nested       tunnels that are followed
     """
     unknown = np.flatnonzero(at == UNKNOWN)
@@ -83,12 +75,12 @@ def unfold(
     protocol, head = _protocols(frames if len(unknown) else first_bytes, frames, at)
     if not nested or not protocol.any():
         return at
-    rows, before, link_types, inner_nets = frames_within(frames, at, head, protocol, counts)
+    rows, before, link_types, net = frames_within(frames, at, head, protocol, counts)
     if len(rows):
         kept, length = frames.kept[rows] - before, frames.length[rows] - before
-        inner = Frames(frames.data, frames.start[rows] + before, kept, length, frames.at[rows], link_types)
-        place = unfold(inner, inner, network_at(inner, counts), dissect, counts, inner_nets, nested - 1)
-        nets[rows] = np.where(inner_nets > 0, inner_nets, nets[rows])
+        inner = Frames(frames.data, frames.start[rows] + before, kept, length, frames.at[rows], link_types, net=net)
+        place = unfold(inner, inner, network_at(inner, counts), dissect, counts, nested - 1)
+        frames.net[rows] = net
         at[rows] = np.where(place < 0, -1, place + before)
     return at
 

@@ -17,7 +17,7 @@ const TCP: u8 = 6;
 const SYN: u8 = 2;
 const RST: u8 = 4;
 // Bytes of a pair's key: `KEY` of fingerprint/passive/columns.py.
-pub const KEY_BYTES: usize = 40;
+pub const KEY_BYTES: usize = 48;
 // Slots of the table of recent keys; a power of two.
 const RECENT: usize = 1 << 12;
 // Limits of nested headers: fingerprint/passive/tunnels.py and link.py.
@@ -108,7 +108,6 @@ pub struct Rows<'a> {
     pub ident: &'a mut [u16],
     pub bits: &'a mut [u8],
     pub check: &'a mut [u16],
-    pub net: &'a mut [u32],
 }
 
 /// Lists beside the rows; each has room for all frames of the buffer.
@@ -143,6 +142,7 @@ struct Key {
     version: u8,
     low: (u128, u16),
     high: (u128, u16),
+    net: u64,
 }
 
 impl Key {
@@ -153,13 +153,14 @@ impl Key {
         into[6..8].fill(0);
         into[8..24].copy_from_slice(&self.low.0.to_be_bytes());
         into[24..40].copy_from_slice(&self.high.0.to_be_bytes());
+        into[40..48].copy_from_slice(&self.net.to_le_bytes());
     }
 
     fn slot(&self) -> usize {
         let ports = u64::from(self.low.1) << 16 | u64::from(self.high.1);
         let mixed = (self.low.0 as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
             ^ (self.high.0 as u64).wrapping_mul(0xC2B2_AE3D_27D4_EB4F)
-            ^ ports.wrapping_mul(0x1656_67B1_9E37_79F9);
+            ^ (ports ^ self.net.rotate_left(32)).wrapping_mul(0x1656_67B1_9E37_79F9);
         (mixed >> 40) as usize % RECENT
     }
 }
@@ -255,7 +256,7 @@ fn segment(
     let (low, high) = if from_high { (to, from) } else { (from, to) };
     rows.at[row] = frames.at[number];
     rows.frame[row] = frames.first + number as i64;
-    rows.pair[row] = numbers.of(&Key { version: packet.version, low, high }, lists.keys);
+    rows.pair[row] = numbers.of(&Key { version: packet.version, low, high, net }, lists.keys);
     rows.side[row] = u8::from(from_high);
     rows.seq[row] = u32_be(header, 4);
     rows.ack[row] = u32_be(header, 8);
@@ -271,7 +272,6 @@ fn segment(
     rows.ident[row] = packet.ident;
     rows.bits[row] = read.bits | if whole { 0 } else { CUT } | if packet.df { DF } else { 0 };
     rows.check[row] = u16_be(header, 16) ^ read.blocks;
-    rows.net[row] = net;
     let begin = start + packet.next_at + size;
     let held = if flags & RST == 0 { i64::from(length as i32).min(header.len() as i64 - size as i64) } else { 0 };
     lists.begin[row] = begin as i64;
@@ -290,19 +290,42 @@ fn segment(
     Ok(())
 }
 
-/// The innermost IP packet of a frame, which holds TCP, and its network: `Rows.net` of columns.py.
-fn innermost(frame: &[u8], link: i64, length: i64, opened: &mut Vec<Kind>) -> Result<(Packet, u32), Odd> {
+/// Headers that name a network: number, bits of the name, and bits behind it in its word (`NETWORKS` of columns.py).
+type Names = (u64, u32, u32);
+const VLAN: Names = (1, 12, 16);
+const LABEL: Names = (2, 20, 12);
+
+/// The network behind one more header: `in_network` of fingerprint/passive/columns.py.
+fn in_network(net: u64, (kind, bits, shift): Names, word: u32) -> u64 {
+    let name = u64::from(word >> shift) & ((1 << bits) - 1);
+    if name > 0 {
+        net << (bits + 3) | name << 3 | kind
+    } else {
+        net
+    }
+}
+
+/// The innermost IP packet of a frame, which holds TCP, and its network.
+fn innermost(frame: &[u8], link: i64, length: i64, opened: &mut Vec<Kind>) -> Result<(Packet, u64), Odd> {
     let (mut begin, mut link, mut net) = (0, link, 0);
     for _ in 0..=NESTED_MOST {
-        let at = begin + network_at(frame.get(begin..).ok_or(None)?, link)?;
+        let at = begin + network_at(frame.get(begin..).ok_or(None)?, link, &mut net)?;
         let packet = packet(frame, at, length)?;
         if packet.protocol == TCP {
             return Ok((packet, net));
         }
         let (kind, size, inner) = tunnel(&packet, frame.get(packet.next_at..).ok_or(None)?)?;
-        if matches!(kind, Kind::Vxlan | Kind::Geneve) {
-            // Behind UDP's eight bytes, in bytes 4 to 6 of the tunnel's header.
-            net = (u32_be(frame, packet.next_at + 12) >> 8) + 1;
+        // Byte 4 of the tunnel's header stands behind UDP's eight bytes. GRE's key is optional; PPTP has a length there.
+        let byte = |at: usize| frame[packet.next_at + at];
+        let (names, place) = match kind {
+            Kind::Vxlan => ((3, 24, 8), 12),
+            Kind::Geneve => ((4, 24, 8), 12),
+            Kind::Gre if byte(0) & 0x20 != 0 && byte(1) & 7 == 0 => ((5, 32, 0), 4 + 4 * usize::from(byte(0) >> 7)),
+            Kind::GtpU => ((6, 32, 0), 12),
+            _ => ((0, 0, 0), 0),
+        };
+        if place > 0 {
+            net = in_network(net, names, u32_be(frame, packet.next_at + place));
         }
         opened.push(kind);
         begin = packet.next_at + size;
@@ -312,7 +335,7 @@ fn innermost(frame: &[u8], link: i64, length: i64, opened: &mut Vec<Kind>) -> Re
 }
 
 /// Where the IP packet of a frame begins: `network_at` of fingerprint/passive/link.py.
-fn network_at(frame: &[u8], link: i64) -> Result<usize, Odd> {
+fn network_at(frame: &[u8], link: i64, net: &mut u64) -> Result<usize, Odd> {
     let (mut kind, mut at) = match link {
         ETHERNET => (word(frame, 12)?, 14),
         113 => (word(frame, 14)?, 16),
@@ -347,6 +370,11 @@ fn network_at(frame: &[u8], link: i64) -> Result<usize, Odd> {
         }
         at += size;
         let next = word(frame, at - 2)?;
+        match kind {
+            0x8100 | 0x88A8 | 0x9100 | 0x9200 => *net = in_network(*net, VLAN, u32::from(word(frame, at - 4)?) << 16),
+            ETHER_MPLS | ETHER_MPLS2 => *net = in_network(*net, LABEL, u32_be(frame, at - 4)),
+            _ => (),
+        }
         let (number, label) = (matches!(kind, PPPOE | ETHER_PPP), matches!(kind, ETHER_MPLS | ETHER_MPLS2));
         tags_only &= !number && !label;
         (kind, at) = match (number, label) {

@@ -17,7 +17,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// Raised whenever a function or structure below changes; Python loads no library with another number.
-const ABI: i64 = 5;
+const ABI: i64 = 6;
 const FAILED: i64 = -1;
 
 #[no_mangle]
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn configtron_pcapng(
 
 /// # Safety
 /// `data` has `size` bytes; the five columns of frames have `count` rows. `rows` points to 18 columns and `lists` to 7,
-/// all of the types of `frames.rs` and of `count` rows (`keys`: 40 bytes each). `found` has 6 numbers, and one for each
+/// all of the types of `frames.rs` and of `count` rows (`keys`: 48 bytes each). `found` has 6 numbers, and one for each
 /// of `KINDS`.
 #[no_mangle]
 pub unsafe extern "C" fn configtron_decode(
@@ -113,7 +113,6 @@ pub unsafe extern "C" fn configtron_decode(
                 ident: column(rows, 15, count),
                 bits: column(rows, 16, count),
                 check: column(rows, 17, count),
-                net: column(rows, 18, count),
             },
             frames::Lists {
                 begin: column(lists, 0, count),

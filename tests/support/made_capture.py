@@ -26,13 +26,13 @@ class Conversation:
 
     def __init__(
         self, *, stamps: bool = True, sack: bool = True, mss: int = MSS, window: int = 65535, port: int = 40000,
-        start_s: float = 1000.0, opened: bool = True, asked: bool = True,
+        start_s: float = 1000.0, opened: bool = True, asked: bool = True, base: tuple[int, int] = (5000, 4_294_967_000),
     ) -> None:  # fmt: skip
         self.frames: list[write.Stamped] = []
         self.stamps, self.start_s, self.window = stamps, start_s, window
         ends = packed("192.0.2.1"), packed("198.51.100.2")
         self.envelopes = (Envelope(*ends, port, 80), Envelope(*ends[::-1], 80, port))
-        self.base = (5_000, 4_294_967_000)
+        self.base = base
         options = syn_options(mss, timestamps=stamps, wscale=None, sack=sack)
         if opened:
             self.send(0, 0.0, SYN, 0, 0, options=options)

@@ -20,7 +20,7 @@ from configtron.fingerprint.capture.source import CaptureSource, opened
 from configtron.fingerprint.capture.tshark import opened_by
 from configtron.fingerprint.passive.columns import ABSENT, FILE_SHIFT, Endpoint, Frames, Rows
 from configtron.fingerprint.passive.connection_report import ConnectionReport, ConnectionReports, report_connections
-from configtron.fingerprint.passive.gathering import ALWAYS, MOST, NOT_READ, SECOND_NETWORK, Batch, Gathering
+from configtron.fingerprint.passive.gathering import ALWAYS, MOST, NOT_READ, Batch, Gathering
 from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.link import UPPER_PDU
 from configtron.fingerprint.passive.traces import DecryptedMessage
@@ -54,7 +54,6 @@ REMEDIES = {
     "quic": "QUIC (UDP port 443) is encrypted, and no TCP; it is not read", "esp": f"IPsec {_SEALED}",
     "wireguard": f"WireGuard (UDP port 51820) {_SEALED}", "openvpn": f"OpenVPN (UDP port 1194) {_SEALED}",
     "macsec": "MACsec is not read, encrypted or not; capture behind it",
-    SECOND_NETWORK: "two networks (VXLAN, Geneve) use the same addresses and ports; capture one of them",
     "fragment": "IP fragments are not put together; capture where packets are whole",
     "cut-header": "packets are cut within their headers; capture more of each (without tcpdump's -s)",
     **{f"link-type-{link}": f"{name} is not read; capture Ethernet or IP" for link, name in _LINKS.items()},
@@ -142,8 +141,7 @@ class CaptureReading:
     @property
     def is_whole(self) -> bool:
         """Return whether every file was read to its end, and every frame."""
-        left_out = self.counts[SECOND_NETWORK] or any(name.startswith(UNREAD) for name in +self.counts)
-        return not (self._gathering.unread or left_out)
+        return not (self._gathering.unread or any(name.startswith(UNREAD) for name in +self.counts))
 
     def warnings(self) -> list[str]:
         """Return why TLS keys were not used, which frames were not read, and what to do, a sentence each."""
@@ -159,7 +157,6 @@ class CaptureReading:
             found.append(f"no TCP: most frames are {kinds[-1]} ({rest[kinds[-1]]} of {self.counts['frames']})")
         if self.counts[CUT] and not self.counts["frames"]:
             found.append("no TCP: the capture ends within its first packet (cut-file); capture again")
-        kinds += [SECOND_NETWORK] * (self.counts[SECOND_NETWORK] > 0)
         return found + [f"{kind}: {REMEDIES[kind]}" for kind in dict.fromkeys(kinds) if kind in REMEDIES]
 
 

@@ -90,14 +90,12 @@ def seen(source: CaptureSource, buffer: int) -> dict[str, Any]:
     rows = rows.take(np.argsort(rows.frame, kind="stable"))
     wanted = {(pairs.ends[way >> 1], way & 1): (r.seq, r.left, r.looks) for way, r in heads.wanted.items()}
     columns = {name: (column.dtype, column.tobytes()) for name, column in rows._asdict().items() if name != "pair"}
-    ends = [pairs.ends[pair] for pair in rows.pair.tolist()]
+    ends = [(pairs.ends[pair], int(pairs.ends.keys["net"][pair])) for pair in rows.pair.tolist()]
     return {
-        **columns,
-        "ends": ends,
-        "counts": +counts,
+        **columns, "ends": ends, "counts": +counts,
         "heads": (heads.kept, heads.size, wanted, sorted((pairs.ends[pair], *rest) for pair, *rest in heads.too_big)),
         "end": (keylog, why),
-    }
+    }  # fmt: skip
 
 
 def both(monkeypatch: pytest.MonkeyPatch, data: bytes, buffer: int = 4096) -> dict[str, Any]:

@@ -96,18 +96,15 @@ def family(order: str, six: int) -> Callable[[bytes], bytes]:
 
 
 LINKS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
-    "ethernet": (1, write.ethernet),
-    "802.1Q": (1, lambda f: write.ethernet(f, 0x8100)),
+    "ethernet": (1, write.ethernet), "802.1Q": (1, lambda f: write.ethernet(f, 0x8100)),
     "QinQ": (1, lambda f: write.ethernet(f, 0x88A8, 0x8100)),
     "QinQ of old": (1, lambda f: write.ethernet(f, 0x9100, 0x8100)),
     "Linux cooked": (113, lambda f: bytes(14) + write.kind(f) + f),
     "Linux cooked 2": (276, lambda f: write.kind(f) + bytes(18) + f),
     "Linux cooked with a tag": (113, lambda f: bytes(14) + b"\x81\x00\x00\x05" + write.kind(f) + f),
-    "raw": (101, bytes),
-    "raw, BSD's number": (12, bytes),
-    "loopback": (0, family("<", 30)),
+    "raw": (101, bytes), "raw, BSD's number": (12, bytes), "loopback": (0, family("<", 30)),
     "OpenBSD loopback": (108, family(">", 24)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LINKS)

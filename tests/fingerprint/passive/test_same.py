@@ -40,19 +40,11 @@ def captured(trace: Trace, path: Path) -> None:
 
 
 SERVERS: dict[str, dict[str, Any]] = {
-    "usual": {},
-    "window of 3": {"icw": 3},
-    "window of 40": {"icw": 40},
-    "short page": {"page": 900},
-    "slow path": {"rtt_s": 0.3},
-    "short timer": {"synack_rto_s": 0.3, "rto_min_s": 0.1},
-    "with SACK": {"sack": True},
-    "a lost segment": {"drop": frozenset({4})},
-    "the first segment lost": {"drop": frozenset({0})},
-    "silent": {"silent": True},
-    "refuses": {"refuse": True},
-    "thinks": {"think_after": 3000, "think_s": 0.4},
-}
+    "usual": {}, "window of 3": {"icw": 3}, "window of 40": {"icw": 40}, "short page": {"page": 900},
+    "slow path": {"rtt_s": 0.3}, "short timer": {"synack_rto_s": 0.3, "rto_min_s": 0.1}, "with SACK": {"sack": True},
+    "a lost segment": {"drop": frozenset({4})}, "the first segment lost": {"drop": frozenset({0})},
+    "silent": {"silent": True}, "refuses": {"refuse": True}, "thinks": {"think_after": 3000, "think_s": 0.4},
+}  # fmt: skip
 ASKED: list[tuple[str, dict[str, Any]]] = [
     ("icw", {"mss": 64}), ("icw", {"mss": 536, "sack": True}), ("icw", {"mss": 1460, "wscale": 7}), ("rto", {}),
     ("rwin", {}), ("signature", {}),

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,10 +26,13 @@ from configtron.fingerprint.passive.headers import decode
 from configtron.fingerprint.passive.heads import Heads
 from configtron.fingerprint.passive.tunnels import NO_IP
 from configtron.model.errors import DONE, PARTIAL
+from configtron.model.nouns import ACK
 from configtron.service.capture import CaptureReading
 from tests.fingerprint.capture.test_reading import PLAIN, TALK, same
+from tests.fingerprint.passive.test_limits import too_big
 from tests.support import capture_bytes as write
-from tests.support.made_capture import RTT_S, acked, flight, talk, written
+from tests.support.made_capture import FULL, RTT_S, Conversation, Step, acked, flight, says, talk, written
+from tests.support.read_capture import reports
 from tests.support.tunnelled import (
     ETHERNET,
     LABEL,
@@ -65,7 +69,9 @@ def test_a_tunnel_hides_nothing(name: str, tmp_path: Path) -> None:
     link, wrap = WRAPS[name]
     data = write.pcap([(at, wrap(frame)) for at, frame in TALK], nano=True, link=link)
     rows, counts = rows_of(data, Dissector())
-    assert same(rows, PLAIN, but=("net",)) and counts["tcp"] == len(TALK)
+    assert same(rows, PLAIN, but=("pair",)) and counts["tcp"] == len(TALK)
+    pairs = set(zip(rows.pair.tolist(), PLAIN.pair.tolist(), strict=True))
+    assert len(pairs) == len({one for one, _ in pairs}) == len({plain for _, plain in pairs})
     # Cut in the options, as short captures are, the segments are still there.
     snap = len(wrap(b"E")) + 50
     assert rows_of(write.pcap([(at, wrap(f)) for at, f in TALK], link=link, snap=snap), Dissector())[1]["tcp"]
@@ -87,24 +93,88 @@ def _tsharks(path: Path) -> list[tuple[int, ...]]:
 PROVEN = (flight(2 * RTT_S, 0, 10, echo_s=RTT_S + 0.001), acked(2, 2 * RTT_S + 0.002), flight(3 * RTT_S + 0.002, 10, 4))
 
 
-@pytest.mark.parametrize(("head", "port", "nets", "refused"), [
-    (b"\x08\0\0\0", 4789, (7, 7, 9, 9), 9), (b"\0\0\x65\x58", 6081, (7, 7, 9, 9), 9),
-    # the directions of a connection may have numbers of their own (OVN)
-    (b"\x08\0\0\0", 8472, (7, 8, 7, 8), 0), (b"\x08\0\0\0", 4789, (7, 8, 7, 9), 5),
-    # a network that both directions carry comes before the first
-    (b"\x08\0\0\0", 4789, (7, 9, 9, 9), 4),
+def word(number: int, shift: int = 8) -> bytes:
+    return struct.pack(">I", number << shift)
+
+
+def tagged(number: int, packet: bytes, kind: bytes = b"\x81\0", more: bytes = b"") -> bytes:
+    return ether(word(number)[1:3] + more + write.kind(packet) + packet, kind)
+
+
+def vxlan(number: int, frame: bytes) -> bytes:
+    return udp(VXLAN[:4] + word(number) + frame, 4789)
+
+
+def gre(number: int, packet: bytes) -> bytes:
+    """With a checksum before the key."""
+    return four(b"\xa0\0" + write.kind(packet) + bytes(4) + word(number, 0) + packet, 47)
+
+
+# A packet in a network, by number, and how that is named.
+NETWORKS: dict[str, Callable[[int, bytes], bytes]] = {
+    "": lambda n, p: tagged(n, p) if n else whole_frame(p),
+    "vlan {}": tagged,
+    "vlan {}, vlan 5": lambda n, p: tagged(n, p, b"\x88\xa8", b"\x81\0\0\5"),
+    "vlan 5, vxlan {}": lambda n, p: tagged(5, vxlan(n, whole_frame(p))),
+    "vxlan 42, vlan {}": lambda n, p: whole_frame(vxlan(42, tagged(n, p))),
+    "geneve {}": lambda n, p: whole_frame(udp(b"\0\0\x65\x58" + word(n) + whole_frame(p), 6081)),
+    "gre {}": lambda n, p: whole_frame(gre(n, p)),
+    "gtp-u {}": lambda n, p: whole_frame(udp(b"\x30\xff" + word(len(p), 0)[2:] + word(n, 0) + p, 2152)),
+    "mpls-label {}": lambda n, p: ether(word(n << 4 | 1) + p, b"\x88\x47"),
+    # Of more names than 64 bits hold, the outermost leave.
+    "vxlan 42, gre {}": lambda n, p: tagged(5, vxlan(42, whole_frame(gre(n, p)))),
+}
+
+
+def tenants(*steps: Step) -> list[Conversation]:
+    """The same ends and steps with other initial numbers; the first has a segment more. Each has an ICMP message."""
+    first = talk(*PROVEN, too_big(), *steps, says(1, 900, ACK, 1 + 14 * FULL, 101, 7))
+    return [first, talk(*PROVEN, too_big(), *steps, base=(900_000, 1_000_000))]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_tenants_with_the_same_ends_are_two_connections(name: str, tmp_path: Path) -> None:
+    """`test_native.py` compares both readers."""
+    pair = tenants()
+    frames = [(at + n, NETWORKS[name](n + bool(name), f)) for n in (0, 1) for at, f in pair[n].frames]
+    found = [*CaptureReading([str(written(frames, tmp_path, link=1))]).connections()]
+    assert [one.network for one in found] == ([name.format(1), name.format(2)] if name else ["", "vlan 1"])
+    assert [one.numbers["packets"] for one in found] == [len(one.frames) - 1 for one in pair]
+    assert [one.numbers["frag_needed"] for one in found] == [1, 1]
+    assert [o.value for one in found for o in one.observations if o.knob == "icw"] == [10, 10]
+
+
+# (1: sent by the server, number of the frame) -> networks in which a tenant's frame is captured.
+Seen = Callable[[int, int], tuple[int, ...]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seen", [
+    # OVN, GTP: each direction has its own
+    (lambda server, n: (1 + server,),), (lambda server, n: (1 + server,), lambda server, n: (3 + server,)),
+    # a trunk before and behind a router; a tunnel and what leaves it
+    (lambda server, n: (1, 2),), (lambda server, n: (1, 2), lambda server, n: (3,)), (lambda server, n: (1, 0),),
+    # a handover of one direction, and of both
+    (lambda server, n: (1 + server * (1 + n // 1000),),), (lambda server, n: (1 + n // 1000,), lambda server, n: (9,)),
 ])  # fmt: skip
-def test_a_second_network_is_no_part_of_a_connection(
-    head: bytes, port: int, nets: tuple[int, ...], refused: int, tmp_path: Path
-) -> None:
-    """Two tenants whose connections have the same addresses and ports; `test_native.py` compares both readers."""
-    talks = talk(*PROVEN), talk(flight(2 * RTT_S, 0, 4, echo_s=RTT_S), acked(4, 2 * RTT_S + 0.5))
-    both = [(at + n, frame, nets[2 * n + (frame[20:22] == b"\0P")]) for n in (0, 1) for at, frame in talks[n].frames]
-    frames = [(at, udp(head + bytes((0, 0, net, 0)) + whole_frame(frame), port)) for at, frame, net in both]
-    reading = CaptureReading([str(written(frames, tmp_path))])
-    (one,) = reading.connections()
-    assert reading.counts["second-network"] == refused
-    assert refused < 9 or [o.value for o in one.observations if o.knob == "icw"] == [10]
+def test_the_networks_of_one_connection_are_told_by_its_numbers(seen: tuple[Seen, ...], tmp_path: Path) -> None:
+    each = (step for n in range(14, 1214, 2) for step in (flight(n / 10, n, 2), acked(n + 2, n / 10 + 0.01)))
+    pair = tenants(*each)[: len(seen)]
+    frames = [
+        (at + n + 1000 * net, NETWORKS[""](net, frame))
+        for n, of in enumerate(seen)
+        for k, (at, frame) in enumerate(pair[n].frames)
+        # the router that answers is in another network
+        for net in ((7,) if frame[9] == 1 else of(frame[20:22] == b"\0P", k))
+    ]
+    path, packets = written(frames, tmp_path, link=1), [len(one.frames) - 1 for one in pair]
+    for most in (None, 2500):
+        found, gathering = reports(path, most=most, buffer=1 << 16)
+        assert [one.numbers["packets"] for one in found] == packets
+        copies, told = (sum(int(one.numbers[name] or 0) for one in found) for name in ("copies", "frag_needed"))
+        assert told == len(seen) and copies == len(frames) - sum(packets) - told
+        assert {o.value for one in found for o in one.observations if o.knob == "icw"} == {10}
+        assert not gathering.counts["told-early"] and not gathering.open
 
 
 def half_hidden(folder: Path) -> Path:
