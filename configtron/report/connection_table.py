@@ -76,8 +76,6 @@ def write_one(one: ConnectionReport, files: list[str], out: TextIO) -> None:
     ends = [_object(found.pop(side)) for side in SIDES]
     for name in dict.fromkeys((*ends[0], *ends[1])):
         sides.add_row(name, *(_text(end.get(name)) for end in ends))
-    for name in ("observations", "limits", "windows"):
-        found.pop(name, None)
     about, verdicts = Sheet("connection", ""), Sheet("parameter", "value", "unit", "grade", "read from", "frames")
     limited = Sheet("waited for", "share", "s", "times", "grade", "frames", right=("share", "s", "times"))
     total, own = sum(share.ns for share in one.limits), int(one.numbers["frame"] or 0)
@@ -90,8 +88,8 @@ def write_one(one: ConnectionReport, files: list[str], out: TextIO) -> None:
         facts = flight.grade, flight.proof, flight.why, f"{(flight.at_ns - one.started_ns) / 1e9:.3f}"
         flights.add_row(str(flight.segments), *facts, frame_name(flight.frames[0], own))
     found["slow because"] = slow_because(one.numbers, one.limits) or None
-    for name, value in found.items():
-        about.add_row(name, _text(value))
+    for name in [one for one in found if one not in ("observations", "limits", "windows")]:
+        about.add_row(name, _text(found[name]))
     for seen in one.observations:
         frames = " ".join(frame_name(frame, own) for frame in seen.evidence)
         verdicts.add_row(seen.knob, shown(seen), seen.unit, seen.grade, seen.method, frames)

@@ -186,7 +186,7 @@ def _in_other_bounds(found: Connections, sent: Sent, again: Column) -> Column:
         lifted = sent.of * len(ranks) + ranks
         brought = first[np.maximum(np.searchsorted(lifted[first], lifted[likely], "right") - 1, 0)]
         same = (sent.of[brought] == sent.of[likely]) & (rows.tsval[sent.row[brought]] == rows.tsval[sent.row[likely]])
-        copies[likely] = same
+        copies[likely] = same & (lifted[brought] <= lifted[likely])
     return copies
 
 

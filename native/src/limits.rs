@@ -156,7 +156,7 @@ pub fn share(rows: &Rows, facts: &Facts, into: &mut Shares) -> Option<()> {
     for one in 0..facts.begin.len() {
         for row in facts.begin[one]..facts.end[one] {
             let (at, first) = (rows.at[row as usize], rows.at[facts.begin[one] as usize]);
-            if !(0..TIME_MOST).contains(&at) {
+            if !(0..TIME_MOST).contains(&at.max(facts.late[one])) {
                 return None;
             }
             longest = longest.max(at + late(rows, facts, one, row as usize) - first);

@@ -299,6 +299,8 @@ def test_lines_are_those_of_fingerprint_pcap(capture: Path, capsys: Spoken) -> N
     assert packets(capture, "--expect", lines) == DONE
     lines.write_text(lines.read_text().replace('"mss":536', '"mss":537', 1))
     assert packets(capture, "--expect", lines) == CONDITION
+    expected_of(capture).write_text(lines.read_text() + "{\n")
+    assert packets(capture) == USAGE and "line 5 is no configtron.connection/1: Exp" in capsys.readouterr().err
 
 
 def test_what_differs_is_shown_and_fails(capture: Path, capsys: Spoken) -> None:

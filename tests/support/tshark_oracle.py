@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from configtron.fingerprint.passive.columns import FRAME_MASK, Endpoint
-from configtron.fingerprint.passive.gathering import Batch
+from configtron.fingerprint.passive.gathering import Batch, Gathering
 from configtron.fingerprint.passive.retransmissions import CAUSES, KINDS, REORDERED, retransmissions, sent_by
 from configtron.fingerprint.passive.summary import SIDES
 from configtron.fingerprint.passive.traces import ends_of
-from tests.support.read_capture import whole
+from tests.support.read_capture import gathered
 from tests.support.tshark import Side, Stream, streams
 
 PLAIN = ("mss", "wscale", "syn_window", "max_window", "keep_alives")
@@ -107,9 +107,11 @@ class Compared(NamedTuple):
 
 
 def compare(path: Path) -> Compared:
-    """Read a capture that has TCP in it both ways."""
-    batch, _ = whole(path)
-    theirs, columns = streams(path), batch.summary.columns
+    """Read a capture both ways."""
+    theirs, batches = streams(path), gathered(path, Gathering())
+    if not batches:
+        return Compared(len(theirs), tuple(Difference(frame, "connection", True, False) for frame in theirs), Counter())
+    batch, columns = batches[0], batches[0].summary.columns
     firsts = {int(frame) & FRAME_MASK: place for place, frame in enumerate(columns["frame"])}
     found = [Difference(frame, "connection", frame in theirs, frame in firsts) for frame in set(firsts) ^ set(theirs)]
     kinds: Counter[tuple[str, str]] = Counter()

@@ -55,10 +55,12 @@ def page(
     """Return the whole page. batches: the chosen connections in one batch, with all their segments; or none."""
     title = f"Capture {short(', '.join(files))}"
     foot = f"configtron {__version__}: configtron fingerprint pcap -f html. This page loads nothing."
+    # A long path breaks where it may.
+    head = el("h1", *[part for piece in title.split("/") for part in ("/", el("wbr"), piece)][2:])
     notes = [el("p", text, class_="warn") for text in warnings]
     notes += [el("p", f"{counted(counts)}.", class_="soft"), el("footer", foot)]
     if not any(map(len, batches)):
-        return document(title, [el("h1", title), el("p", "No connection to show.", class_="lead"), *notes])
+        return document(title, [head, el("p", "No connection to show.", class_="lead"), *notes])
     (reports,) = batches
     keys = choice.keys(reports, files)
     chosen = reports.only(np.array(sorted(range(len(reports)), key=keys.__getitem__)[:MOST_LISTED]))
@@ -87,7 +89,7 @@ def page(
         add(pictures, el("details", *_picture(row, cells[place], side, *made), id=f"c{cells[place][0]}",
                          open="" if place < OPEN else None))  # fmt: skip
     nav = el("nav", el("a", "Connections", href="#connections"), el("a", "Pictures", href="#pictures"))
-    head = el("header", el("h1", title), el("p", lead, class_="lead"), _tiles(reports), *notes[:-1], nav)
+    head = el("header", head, el("p", lead, class_="lead"), _tiles(reports), *notes[:-1], nav)
     body = [head, el("main", listed, pictures), notes[-1]]
     return document(title, body, rules=_rules(cells), script=SCRIPT.read_text())
 
@@ -147,8 +149,9 @@ def _picture(
         total, names = sum(one.ns for one in row.limits), list(FAMILIES)
         parts = [BarPart(next(n for n, name in enumerate(names) if one.limit in FAMILIES[name]), one.limit, one.ns)
                  for one in row.limits]  # fmt: skip
-        spans = (f"{one.limit} {100 * one.ns / total:.1f} % ({lasting(one.ns / 1e9)}, {one.times} ×, {one.grade},"
-                 f" frames {'–'.join(frame_name(frame, int(row.numbers['frame'] or 0)) for frame in one.frames)})"
+        spans = (f"{one.limit} {100 * one.ns / total:.1f} % ({lasting(one.ns / 1e9)}, {one.times} ×, {one.grade}"
+                 f"{('', ', frame ', ', frames ')[len(one.frames)]}"
+                 f"{'–'.join(frame_name(frame, int(row.numbers['frame'] or 0)) for frame in one.frames)})"
                  for one in row.limits if one.ns >= total / 1000)  # fmt: skip
         words = f"Slow because: {slow_because(row.numbers)}. It waited for {'; '.join(spans)}."
         yield el("div", legend(names), split(stretched(BAR_HEIGHT, words), "ns", parts, 0, 0.0, 100.0))

@@ -22,7 +22,7 @@ Child = Element | str | None
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = Path(__file__).with_name("style.css")
 # Elements without content; and those whose text is ours and not escaped.
-VOID, SHEET, SCRIPT = {"meta", "br", "input"}, "style", "script"
+VOID, SHEET, SCRIPT = {"meta", "br", "input", "wbr"}, "style", "script"
 # Longer texts of strangers are cut here, for the reader's eye; JSON has them whole.
 LONGEST = 120
 # Rows of a table that become cards on a telephone; more are a list to scroll.

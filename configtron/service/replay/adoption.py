@@ -71,16 +71,17 @@ def adopted_in(folder: Path) -> set[Path]:
 
 def read(path: Path) -> list[str]:
     """Return the expected connections as canonical JSON lines. Errors: `BadInput`, with the file and the line."""
-    found = []
+    found, number = list[str](), 1
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 form = json.loads(line)
                 if not isinstance(form, dict) or form.get("schema") != SCHEMA:
                     raise BadInput(f"{path}: line {number} is no {SCHEMA}; delete the file, run --adopt again")
                 found.append(canonical({**form, "file": Path(str(form.get("file"))).name}))
     except (OSError, ValueError, RecursionError) as error:
-        raise BadInput(f"{path}: no lines of {SCHEMA}: {error}; delete the file, run --adopt again") from error
+        why = getattr(error, "msg", error)
+        raise BadInput(f"{path}: line {number} is no {SCHEMA}: {why}; delete the file, run --adopt again") from error
     return found
 
 

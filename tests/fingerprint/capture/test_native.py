@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from configtron.fingerprint.passive.limits import PAST
 from configtron.fingerprint.passive.retransmissions import KINDS
 from configtron.fingerprint.passive.summary import summarise
 from configtron.model.errors import BadInput
+from configtron.service.capture import CaptureReading
 from tests.fingerprint.capture.test_reading import DIALECTS, TALK
 from tests.support import ROOT
 from tests.support import capture_bytes as write
@@ -262,6 +264,13 @@ def test_connections_are_summarised_the_same(seed: int, monkeypatch: pytest.Monk
     assert [name for name in other if one[name].tolist() != other[name].tolist()] == []
     shown = [name for name, column in one.items() if name.endswith("_times") and column.any()]
     assert len(shown) >= 8 and sum(one[f"server_{kind}"].any() for kind in KINDS) >= 5
+
+
+def test_a_round_trip_of_centuries_is_no_panic(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (_, syn), (_, synack), ack, _, (_, data), *_ = write.conversation()
+    frames = [(0, syn), ack, (9 * 10**18, synack), (9 * 10**18, data)]
+    (file := tmp_path / "late.pcapng").write_bytes(write.pcapng(frames))
+    assert len(list(CaptureReading((str(file),)).connections())) == 1 and capfd.readouterr().err == ""
 
 
 def test_without_the_library_python_reads() -> None:

@@ -137,6 +137,14 @@ def test_segments_before_a_synack_hide_no_copies_of_another_connection(tmp_path:
     assert not any(found.numbers[f"server_{cause}"] for cause in CAUSES)
 
 
+def test_what_nothing_had_brought_is_no_copy(tmp_path: Path) -> None:
+    one = Conversation(opened=False, asked=False)
+    for n, (flags, seq, length) in enumerate(((ACK, 1 + FULL, FULL), (ACK, 1, FULL), (SYN | ACK, 0, 0))):
+        one.send(1, FLIGHT + n / 10_000, flags, seq, 101, length)
+    found = read_back([(at + n, numbered(frame, 0)) for at, frame in one.frames for n in (0, 1_000)], tmp_path)
+    assert (found.numbers["copies"], found.numbers["server_other"]) == (3, 1)
+
+
 def test_a_repeat_is_no_copy(tmp_path: Path) -> None:
     """What is sent again carries a later stamp; what a duplicate ACK asked for came after that ACK."""
     conversation = Conversation(stamps=False)

@@ -39,6 +39,7 @@ def page_of(capture: Path) -> str:
 
 def test_events_stand_where_they_happened(tmp_path: Path) -> None:
     page = page_of(written(talk(*STEPS).frames, tmp_path))
+    assert "/<wbr>conversation.pcap</h1>" in page and ", frame 3)" in page
     assert "sent 9.88 kB within 1.1 s; 1 × repeat after a timeout; 1 × gap before the segment; 1 × reset; at" in page
     assert "at most 9.88 kB in flight; receive window up to 65.5 kB; round trips from 99.9 ms to 99.9 ms" in page
     assert "Captured at the client: lost segments did not come by; a capture at the server shows more." in page
