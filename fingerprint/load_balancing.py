@@ -89,6 +89,10 @@ def across(trials: Mapping[str, Sequence[Observation]]) -> Observation | None:
     """Return one verdict on all trials of a target; None if they show nothing."""
     faces = _group_by_fact(trials) | {(knob,): values for knob, values in _windows(trials).items()}
     unlike = {key: values for key, values in faces.items() if len(values) > 1}
+    seen = [sum(map(len, values.values())) for values in faces.values()]
+    # Most servers of a capture have fewer connections than could show anything.
+    if not unlike and max(sum(len(trials.get(knob, ())) for knob in WINDOWS), *seen, 0) < CONNECTIONS_LEAST:
+        return None
     counts = _counts(trials, faces)
     shown = min(filter(None, counts.values()), default=0)
     if not unlike and counts[ANYTHING] < CONNECTIONS_LEAST:
@@ -175,9 +179,9 @@ def _count_shown(trials: Sequence[Observation]) -> int:
 
 def _group_by_fact(trials: Mapping[str, Sequence[Observation]]) -> Faces:
     faces: Faces = {}
-    for fact in FACTS:
+    for fact in (fact for fact in FACTS if fact.knob in trials):
         last = None
-        for trial in trials.get(fact.knob, ()):
+        for trial in trials[fact.knob]:
             # Readings of a capture are often one object (`ConnectionReports.without_frames`).
             if trial is not last:
                 last, alike = trial, list[Observation]()

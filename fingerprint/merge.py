@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from configtron.fingerprint import load_balancing
 from configtron.fingerprint.contradiction import upheld
 from configtron.fingerprint.grades import RULES, GradeRule, agreement_of
 from configtron.fingerprint.verdict import PASSING, by_knob, number, seen, settled
@@ -76,3 +77,8 @@ def merge_all(
         if rule.across is not None and (verdict := rule.across(sure)) is not None:
             verdicts[verdict.knob] = upheld(verdict, known.get(verdict.knob, ()))
     return {knob: verdicts[knob] for knob in sorted(verdicts)}
+
+
+def balanced(trials: Iterable[Observation]) -> Observation | None:
+    """Return the verdict on load balancing alone, as `merge_all` has it."""
+    return load_balancing.across({knob: witnessed(readings) for knob, readings in by_knob(trials).items()})

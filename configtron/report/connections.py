@@ -12,7 +12,7 @@ from heapq import merge
 from itertools import chain
 from typing import TextIO
 
-from configtron.fingerprint.merge import judge_knob, merge_all
+from configtron.fingerprint.merge import balanced, judge_knob, merge_all
 from configtron.fingerprint.passive.connection_report import ConnectionReports
 from configtron.fingerprint.passive.readings import replaced
 from configtron.fingerprint.passive.traces import address_text
@@ -75,7 +75,8 @@ class Servers:
                 if not self._every and (len(alike) > 1 or verdicts[BALANCED].value == "mixed"):
                     # Trials of one connection are told from those of others.
                     alike = self._alike(key, True)
-                    verdicts[BALANCED] = merge_all(chain.from_iterable(chain.from_iterable(alike)))[BALANCED]
+                    named = chain.from_iterable(chain.from_iterable(alike))
+                    verdicts[BALANCED] = balanced(named) or verdicts[BALANCED]
                 verdicts[BALANCED] = _balanced(verdicts[BALANCED], alike)
             result = Result("", "capture", target, "", observations=every)
             yield TargetResult(site(host, key[1]), Fingerprint(target, "capture", verdicts), (result,))
@@ -104,10 +105,10 @@ def _balanced(every: Observation, alike: Sequence[Sequence[Sequence[Observation]
     for clients in alike:
         # Where all asked alike, these are the trials of `every`.
         one = len(alike) == 1
-        found = [every if one else merge_all(chain.from_iterable(clients)).get(BALANCED)]
+        found = [every if one else balanced(chain.from_iterable(clients))]
         differs = None if found[0] is None else found[0].detail("differs")
         if isinstance(differs, tuple) and ROUTED.issuperset(differs):
-            found = [merge_all(some).get(BALANCED) for some in clients]
+            found = [balanced(some) for some in clients]
             unlike = replace(unlike, reason="unclear:few-connections")
         verdicts += [one for one in found if one is not None and one.value is not None]
     return min(verdicts, key=lambda one: (one.value != "mixed", one.grade), default=unlike if every.value else every)

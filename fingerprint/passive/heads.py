@@ -90,7 +90,8 @@ def segments_of(data: Column, rows: Rows, begin: Column, size: Column, room: Col
 def keep_heads(data: Column, segments: Segments, heads: Heads) -> None:
     """Keep the bytes worth keeping of one buffer's segments."""
     rows, begin, held, _, _, opens = segments
-    _keep_syns(data, segments, heads)
+    if len(segments.syns):
+        _keep_syns(data, segments, heads)
     for row in opens.tolist():
         payload = _payload(data, begin, held, row)
         heads.keep(int(rows.frame[row]), b"", payload)
