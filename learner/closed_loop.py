@@ -181,8 +181,8 @@ class LoopLearner:
             made = map_of(self.policy, self.traffic, self.options.map, among=self.among, former=self.map, **place)
         moved = [] if self.map is None else list(self._moved(self.map, made.map, now_ns))
         self.maps_.append(made.map)
-        latest = max((epoch for epoch, _ in self.counts_), default=0)
-        self.counts_ = Counter({key: n for key, n in self.counts_.items() if key[0] > latest - MOST_MAPS})
+        epoch = now_ns // (self.options.map.epoch_s * 10**9)
+        self.counts_ = Counter({key: n for key, n in self.counts_.items() if abs(key[0] - epoch) < MOST_MAPS})
         return made.map, moved
 
     def _moved(self, former: FleetMap, now: FleetMap, now_ns: int) -> Iterator[Moved]:

@@ -33,8 +33,9 @@ from configtron.model.nouns import Context
 WINDOW, MEMORY = 50, 20
 # Prefixes that are kept: some 100 MB.
 MOST_PREFIXES = 100_000
-# Units of an epoch that are kept apart: more clients than any floor asks for.
-MOST_UNITS = 1_000
+# Units of an epoch that are kept apart: more clients than any floor asks for. Epochs that a row may be late; one of an
+# epoch before these is after a longer `--epoch`, or after the clock was set back, and epochs count anew from there.
+MOST_UNITS, LATE_EPOCHS = 1_000, 12
 
 # kbit/s, ms, share lost; when, ns.
 Sample = tuple[float, float, float, int]
@@ -65,8 +66,8 @@ class PrefixTraffic:
     change: NetworkChange | None = None
 
     def with_unit(self, epoch: int, unit: str) -> PrefixTraffic:
-        """Count a client; of an epoch before the latest, none."""
-        if epoch < self.epoch or not unit:
+        """Count a client; of an epoch shortly before the latest, none: its units are gone."""
+        if self.epoch - LATE_EPOCHS <= epoch < self.epoch or not unit:
             return self
         units = self.units if epoch == self.epoch else frozenset()
         if unit in units or len(units) >= MOST_UNITS:

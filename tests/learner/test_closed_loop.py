@@ -12,25 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configtron.learner import Setting
+from configtron.learner import Setting, live_rows
 from configtron.learner.closed_loop import LoopLearner, LoopOptions
-from configtron.learner.live_rows import (
-    MOST_PER_UNIT,
-    NO_ARM,
-    NO_CLASS,
-    NO_MAP,
-    NO_TIME,
-    OTHER_PROPENSITY,
-    OVER_UNIT,
-    WORST_MS,
-    drawn_of,
-)  # fmt: skip
 from configtron.learner.loop_maker import LEAD_S, LoopMapMaker
 from configtron.learner.map_making import BAND_ENDS_US, MapOptions, map_of
 from configtron.learner.map_text import map_of_text, map_text
 from configtron.learner.mixes import arms_of, class_shares
 from configtron.learner.table_policy import TablePolicy
-from configtron.learner.traffic import Traffic
+from configtron.learner.traffic import LATE_EPOCHS, PrefixTraffic, Traffic
 from configtron.model.errors import BadInput
 from configtron.model.fleet import MOST_ARMS, WHOLE, FleetMap, OutcomeRow
 from configtron.model.nouns import Profile
@@ -101,12 +90,21 @@ def test_hosts_that_clients_make_up_are_no_sites() -> None:
     """Whatever hosts a tenth of the clients name; what they do teaches, with that of all other sites."""
     one, here = learner(), world()
     for epoch in range(4):
-        made, _ = one.turn(epoch * EPOCH_NS)
-        one.take([row._replace(site=f"{epoch}.{at}.example") if at % 10 == 0 else row
-                  for at, row in enumerate(here.epoch(epoch, made).rows)])  # fmt: skip
+        rows = here.epoch(epoch, one.turn(epoch * EPOCH_NS)[0]).rows
+        one.take([row._replace(site=f"{at}.example") if at % 10 == 0 else row for at, row in enumerate(rows)])
     assert isinstance(one.policy, TablePolicy) and set(one.policy.sites) == set(TENSOR.sites)
     others = one.policy.cells.tally_.count.reshape(-1, len(TENSOR.sites) + 1, len(TENSOR.grid))[:, -1].sum()
     assert others == 120, "the last 400 loads wait for the next turn"
+
+
+def test_clients_are_counted_after_a_longer_epoch_or_a_clock_set_back() -> None:
+    """Epochs had lower numbers then, and no client of a known prefix was counted any more."""
+    before = PrefixTraffic().with_unit(1_000_000, "a")
+    again, one = before.with_unit(100_000, "b").with_unit(100_000, "c"), learner()
+    assert before.with_unit(1_000_000 - LATE_EPOCHS, "late") == before and again.clients == 2
+    one.counts_[1_000_000, "a"] = one.counts_[4, "a"] = live_rows.MOST_PER_UNIT
+    one.turn(5 * EPOCH_NS)
+    assert list(one.counts_) == [(4, "a")]
 
 
 @pytest.mark.parametrize("unknown", ["rtt_ms", "loss"])
@@ -126,7 +124,7 @@ def test_propensities_are_the_draws(lived_learner: LoopLearner) -> None:
     # Shares of units, by class and profile, against the propensities: binomial, five standard deviations.
     units: dict[str, dict[int, tuple[int, float]]] = defaultdict(dict)
     for row, client in zip(made.rows, made.client, strict=True):
-        profile, propensity = cast(tuple[Profile, float], drawn_of(row, fleet_map, default))
+        profile, propensity = cast(tuple[Profile, float], live_rows.drawn_of(row, fleet_map, default))
         units[row.class_name][int(client)] = (TENSOR.grid.index(profile), propensity)
     for found in units.values():
         some = list(found.values())
@@ -141,7 +139,7 @@ def test_what_each_client_of_a_class_could_have_drawn_adds_up(lived_learner: Loo
     for name, mix in fleet_map.mixes.items():
         row, found = OutcomeRow("web0", "b", 1, 1, "news", "10.0.0.0/24", "u", 900.0, 1, fleet_map.version, 4, name), {}
         for arm in (*range(len(mix)), None):
-            one = drawn_of(row._replace(arm=arm, held=arm is None), fleet_map, grid.profiles[grid.default])
+            one = live_rows.drawn_of(row._replace(arm=arm, held=arm is None), fleet_map, grid.profiles[grid.default])
             assert not isinstance(one, str)
             found[one[0].settings] = one[1]
         assert sum(found.values()) == pytest.approx(1.0, abs=1e-12)
@@ -166,15 +164,16 @@ def test_rows_that_do_not_count_are_counted_by_reason(lived_learner: LoopLearner
         {"plt_ms": -1.0},
     )  # fmt: skip
     one.take([row._replace(**how) for how in ways])
-    reasons = Counter({"near-turn": 1, NO_MAP: 1, NO_CLASS: 1, NO_ARM: 1, OTHER_PROPENSITY: 1, NO_TIME: 3})
+    once = ("near-turn", live_rows.NO_MAP, live_rows.NO_CLASS, live_rows.NO_ARM, live_rows.OTHER_PROPENSITY)
+    reasons = Counter({**dict.fromkeys(once, 1), live_rows.NO_TIME: 3})
     assert one.left_out_ - lived_learner.left_out_ == reasons and one.outcomes_ == before
-    one.take([row._replace(sequence=at) for at in range(MOST_PER_UNIT + 5)])
-    assert one.left_out_[OVER_UNIT] == 5 and one.outcomes_ == before + MOST_PER_UNIT
+    one.take([row._replace(sequence=at) for at in range(live_rows.MOST_PER_UNIT + 5)])
+    assert one.left_out_[live_rows.OVER_UNIT] == 5 and one.outcomes_ == before + live_rows.MOST_PER_UNIT
     again = restored(lived_learner.save())
     row = a_row(again)
     # a load that never ended counts as the slowest
-    taken = again.take([row._replace(plt_ms=None, failure="tcp"), row._replace(plt_ms=10 * WORST_MS)])
-    assert [outcome.plt_ms for outcome in taken] == [WORST_MS, WORST_MS]
+    taken = again.take([row._replace(plt_ms=None, failure="tcp"), row._replace(plt_ms=10 * live_rows.WORST_MS)])
+    assert [outcome.plt_ms for outcome in taken] == [live_rows.WORST_MS, live_rows.WORST_MS]
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from configtron.linux.proc import PortHolder
 from configtron.model.checks import GREEN, NOT_HERE, RED
 from configtron.model.errors import CONDITION, DONE
 from configtron.service.doctor import CAPABILITIES, EARLIEST_NS, clock_check, database_check, room_check
-from configtron.service.outcomes.delivery import format_check, sender_of
+from configtron.service.outcomes.delivery import format_check, line_check, sender_of
 from tests.support import ROOT
 from tests.support.broken_host import HOSTS
 from tests.support.isolation import apart, with_own_pins
@@ -150,3 +150,9 @@ def test_a_folder_that_is_closed_to_this_user_is_a_row_and_no_advice_to_own_a_sy
     database, room, without_home = in_child(judged).split("\n")
     assert "cannot be written" in database and "MB" in room
     assert "/ cannot be written" in without_home and "chown" not in without_home
+
+
+@pytest.mark.parametrize(("unit", "state", "then"), [("", RED, "see why: journal"), ("no", NOT_HERE, "learn serve")])
+def test_a_unit_that_is_set_up_and_reads_nothing_is_red(tmp_path: Path, unit: str, state: str, then: str) -> None:
+    found = line_check(tmp_path, PortHolder(1, "nginx", 0, 0), "unread", (80,), tmp_path / unit)
+    assert found.state == state and then in found.next

@@ -95,7 +95,7 @@ def witness(driver: Driver, rules: Rules, newest: Sequence[int], *, pause: bool 
     """
     try:
         if draws(driver):
-            yield Answers(note=DRAWN)
+            yield Answers(unasked=(DRAWN,))
             return
         asked = extensions(INFO, CONGESTION)
         found = [one for one in open_clients(driver.place, asked) if is_newer(one.inode, newest)]

@@ -196,7 +196,7 @@ def drawn_from(applier: Applier) -> tuple[int, int, int]:
     return (0, 0, 0) if now is None else (now.head.term, now.head.version, now.epoch)
 
 
-def mixes_text(fleet_map: FleetMap) -> str:
+def mix_text(fleet_map: FleetMap) -> str:
     """Return a map in one line: how many prefixes, classes and profiles, and the largest shares."""
     parts: dict[str, int] = {}
     for mix in fleet_map.mixes.values():

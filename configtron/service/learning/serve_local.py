@@ -32,22 +32,17 @@ from configtron.model.bounds import check_number, check_texts
 from configtron.model.errors import BadInput, ConfigtronError
 from configtron.model.grid import Grid, live_grid
 from configtron.model.nouns import Profile
+from configtron.model.protocols import PerListener
 from configtron.service.faults import fault
 from configtron.service.fleet.map_maker import LearningMaker
 from configtron.service.fleet.stages import StageOptions, Stages
 from configtron.service.learning.importable import check_classes, importable
-from configtron.service.learning.local_loop import (
-    AGENT,
-    GuardedMaker,
-    LocalApplying,
-    LocalLearning,
-    LoopStep,
-    mixes_text,
-)
+from configtron.service.learning.local_loop import AGENT, GuardedMaker, LocalApplying, LocalLearning, LoopStep, mix_text
 from configtron.service.learning.loop_pages import loop_texts
 from configtron.service.lease.options import AUTO, LeaseOptions
 from configtron.service.text_listener import listener_place, listening
 from configtron.tune.guard import Limits, limits_of, unasked
+from configtron.tune.listeners import listeners_text
 from configtron.tune.pools import for_kernel
 
 if TYPE_CHECKING:
@@ -165,8 +160,8 @@ def serve_local(options: ServeOptions, stop: Callable[[], bool], seen: Callable[
 
     seen  gets each turn that applied a map or turned the epoch
 
-    Errors: `BadInput` for options, keys or database; `Missing` for the driver; `Refused` where another database acts
-    here, or another loop has the same database.
+    Errors: `BadInput` for options, keys or database; `Missing` for a driver that selects the ports; `Refused` where
+    another database acts here, or another loop has the same database.
     """
     from configtron.db.agent_journal import AgentJournal
     from configtron.fleet.transport.curve_keys import signing_key
@@ -183,6 +178,10 @@ def serve_local(options: ServeOptions, stop: Callable[[], bool], seen: Callable[
     key = signing_key(options.keys)
     with AgentJournal(options.lease.database) as journal:
         driver = chosen(context_of(journal), options.lease, for_kernel(journal.wanted()))
+        if options.lease.driver == AUTO and not isinstance(driver, PerListener):
+            # No map would come in force: the error says what each driver lacks.
+            there = replace(options.lease.place, listen=listeners_text(map(str, options.ports)))
+            driver = chosen(context_of(journal), replace(options.lease, place=there), for_kernel(journal.wanted()))
         enforcement = JournaledEnforcement(options.lease, journal, driver)
         humans = wanted_by_humans(journal)
         owned = tuple(humans.prefixes), frozenset(humans.profiles)
@@ -300,7 +299,7 @@ async def _run(
         step = applying.turn(time.clock_gettime(time.CLOCK_BOOTTIME), time.time_ns())
         applying.applier.activations.pass_on(book, boottime_ns())
         if step.applied is not None:
-            log.info("map %d.%d: %s; %s", step.applied.term, step.applied.version, mixes_text(step.applied),
+            log.info("map %d.%d: %s; %s", step.applied.term, step.applied.version, mix_text(step.applied),
                      learning.learned())  # fmt: skip
         if step.applied is not None or step.moved or step.retuned is not None:
             seen(step)

@@ -59,6 +59,7 @@ HANG_S = 600.0
 MOST_STEPS = 64
 # Prefixes; to read the rules of more takes longer than the change of one of them.
 MOST_ASKED = 10_000
+TOO_MANY = f"only some of more than {MOST_ASKED} prefixes changed, so none was looked at; see configtron tune verify"
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class Applied:
     frozen       number of changes left out, since another program changed their scope
     lost         nothing is in force, and all wanted rules are frozen
     needs_watch  kept rules that follow a change of the host's routes only while a watch runs
-    answers      what clients get of kept rules; nothing where one of more than `MOST_ASKED` prefixes changed
+    answers      what clients get of kept rules; why not, where some of more than `MOST_ASKED` prefixes changed
     """
 
     driver: str
@@ -120,7 +121,7 @@ def apply(
         kept = transaction if transaction is not None and not transaction.lease_s else None
         is_asked = kept is not None and (not found.over or found.prefixes <= MOST_ASKED)
         whole = context.journal.act(kept.id) if kept and is_asked else None
-        answers = client_answers(context, whole) if whole else ()
+        answers = client_answers(context, whole) if whole else [Answers(note=TOO_MANY)] if kept else ()
         return Applied(found.driver.name, transaction, found.due_count(), found.counts()[FROZEN], lost,
                        kept is not None and isinstance(found.driver, Follower), tuple(answers))  # fmt: skip
 

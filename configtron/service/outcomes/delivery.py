@@ -31,6 +31,7 @@ from configtron.intake.receiving.http_endpoint import beacons_at
 from configtron.linux.privileges import become, in_child
 from configtron.linux.proc import LISTENING, PortHolder, port_holders, tcp_lines
 from configtron.model.checks import GREEN, NOT_HERE, RED, Check
+from configtron.service.outcomes.web_setup import UNIT
 
 # The user of Debian's web servers, for a host where none runs.
 DEFAULT_USER = "www-data"
@@ -110,8 +111,8 @@ def _send_as(path: Path, sender: PortHolder) -> str:
     return in_child(as_sender)
 
 
-def line_check(path: Path, sender: PortHolder | None, answer: str, ports: Collection[int]) -> Check:
-    """Judge the answer to a test line ("": none was sent)."""
+def line_check(path: Path, sender: PortHolder | None, answer: str, ports: Collection[int], unit: Path = UNIT) -> Check:
+    """Judge the answer to a test line ("": none was sent). unit: of the reader; a file where it is set up."""
     row = partial(Check, "learn", "log line as the web server's user")
     if sender is None:
         found = f"no process serves port {', '.join(map(str, ports))}, and no user is {DEFAULT_USER}"
@@ -128,7 +129,8 @@ def line_check(path: Path, sender: PortHolder | None, answer: str, ports: Collec
     if word == "closed":
         return row(RED, f"{user} may not enter the folder {closed}", f"chgrp {group} {closed} && chmod g+x {closed}")
     if word == "unread":
-        return row(NOT_HERE, f"no process reads {path}", f"{START_READER}; or {NAME_SOCKET}")
+        state, then = (NOT_HERE, START_READER) if not unit.exists() else (RED, f"see why: journalctl -u {unit.stem}")
+        return row(state, f"no process reads {path}", f"{then}; or {NAME_SOCKET}")
     found = f"does not answer {user} within {ANSWER_S:g} s" if word == "silent" else f"cannot be reached: {answer}"
     return row(RED, f"the reader of {path} {found}", "start it again: systemctl restart configtron-serve")
 
