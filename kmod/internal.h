@@ -27,7 +27,7 @@
 
 /* Kernels that the module was tested on; Kbuild stops at others, dkms.conf has the same. */
 #define CT_KERNEL_OLDEST "6.1"
-#define CT_KERNEL_NEWEST "6.12"
+#define CT_KERNEL_NEWEST "7.3"
 
 /*
  * Profiles of one namespace. The paper's whole space is 768; a profile with a version takes 1 kB.

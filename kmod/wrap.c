@@ -30,7 +30,7 @@
  * core calls the congestion control before it cuts the window (CWND_RESTART) and when the first
  * segment after idle leaves (TX_START): what was saved at the one is put back at the other. The
  * first segments leave under the cut window, the rest at once. Linux 7.1 and later have a callback
- * of its own for TX_START; that was compiled, not run.
+ * of its own for TX_START.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
