@@ -134,14 +134,10 @@ def test_a_fin_that_a_reset_overtook_is_no_repeat(tmp_path: Path) -> None:
     packets = pytest.importorskip("scapy.all")
     client, server = ({"src": "192.0.2.1", "dst": "192.0.2.2"}, {"src": "192.0.2.2", "dst": "192.0.2.1"})
     rows = [
-        (client, "S", 100, 0, b""),
-        (server, "SA", 500, 101, b""),
-        (client, "A", 101, 501, b""),
-        (client, "A", 101, 501, b"GET"),
-        (server, "A", 501, 104, b"page"),
-        (server, "RA", 506, 104, b""),
+        (client, "S", 100, 0, b""), (server, "SA", 500, 101, b""), (client, "A", 101, 501, b""),
+        (client, "A", 101, 501, b"GET"), (server, "A", 501, 104, b"page"), (server, "RA", 506, 104, b""),
         (server, "FA", 505, 104, b""),
-    ]
+    ]  # fmt: skip
     frames = []
     for number, (end, flags, sequence, acknowledged, payload) in enumerate(rows):
         ports = {"sport": 40000, "dport": 80} if end is client else {"sport": 80, "dport": 40000}
