@@ -34,7 +34,7 @@ RULES: tuple[tuple[str, tuple[str, ...]], ...] = (
 BROWSERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("edge", ("edg/", "edga/", "edgios/", "edge/")), ("opera", ("opr/", "opera")), ("samsung", ("samsungbrowser/",)),
     ("firefox", ("firefox/", "fxios/")), ("chrome", ("chrome/", "crios/", "chromium/")), ("safari", ("safari/",)),
-)  # fmt: skip  # fmt: skip
+)  # fmt: skip
 CLASSES = tuple(dict.fromkeys(name for name, _ in RULES))
 
 # [vhost[:port] ]client[, proxy] identity user [time] "request" status size "referer" "agent"; quotes are escaped.

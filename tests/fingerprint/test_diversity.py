@@ -39,20 +39,11 @@ SILENT = seen("absent", "A", details=(("effective", 16384),))
 
 
 @pytest.mark.parametrize(("here", "there", "outcome"), [
-    (seen(10), seen(10, "A"), "same"),
-    (seen(10), seen(4), "differs"),
-    (seen(10), seen(4, "C"), "grade C"),
-    (seen(10, "L"), seen(4), "grade L"),
-    (seen(10), NOTHING, "too-short"),
-    (NOTHING, NOTHING, "too-short"),
-    (None, seen(10), NOT_ASKED),
-    (seen(1.0, unit="s"), seen(1.1, unit="s"), "same"),
-    (seen(1.0, unit="s"), seen(1.3, unit="s"), "differs"),
-    (seen((1, 2)), seen((2, 1)), "differs"),
-    (TORN, seen(4), IN_COMMON),
-    (TORN, seen(24), "differs"),
-    (TORN, seen(10), "same"),
-    (BOUND, seen(4), "differs"),
+    (seen(10), seen(10, "A"), "same"), (seen(10), seen(4), "differs"), (seen(10), seen(4, "C"), "grade C"),
+    (seen(10, "L"), seen(4), "grade L"), (seen(10), NOTHING, "too-short"), (NOTHING, NOTHING, "too-short"),
+    (None, seen(10), NOT_ASKED), (seen(1.0, unit="s"), seen(1.1, unit="s"), "same"),
+    (seen(1.0, unit="s"), seen(1.3, unit="s"), "differs"), (seen((1, 2)), seen((2, 1)), "differs"),
+    (TORN, seen(4), IN_COMMON), (TORN, seen(24), "differs"), (TORN, seen(10), "same"), (BOUND, seen(4), "differs"),
     (SILENT, seen(16384, "A"), "same"),
 ])  # fmt: skip
 def test_when_two_settings_differ(here: Observation | None, there: Observation | None, outcome: str) -> None:

@@ -95,13 +95,8 @@ def test_what_agreement_is_worth(trials: list[Observation], text: str, grade: st
 
 
 @pytest.mark.parametrize(("readings", "value", "grade"), [
-    ([1.02, 1.0], 1.0, "B"),
-    ([1.02, 1.0, 1.1], 1.0, "A"),
-    ([1.0, 3.0], 1.0, "C"),
-    ([1.0, 3.0, 1.05], 1.0, "B"),
-    ([1.0, 3.0, 3.1], 1.0, "C"),
-    ([1.0, 3.0, 1.05, 1.1, 1.02], 1.0, "B"),
-    ([1.0], 1.0, "C"),
+    ([1.02, 1.0], 1.0, "B"), ([1.02, 1.0, 1.1], 1.0, "A"), ([1.0, 3.0], 1.0, "C"), ([1.0, 3.0, 1.05], 1.0, "B"),
+    ([1.0, 3.0, 3.1], 1.0, "C"), ([1.0, 3.0, 1.05, 1.1, 1.02], 1.0, "B"), ([1.0], 1.0, "C"),
 ])  # fmt: skip
 def test_seconds(readings: list[float], value: float, grade: str) -> None:
     """A lost copy lengthens: longer readings are outvoted, shown, and keep A away."""
@@ -139,11 +134,8 @@ def test_what_several_trials_show_together_stands_beside_the_merged() -> None:
 
 
 @pytest.mark.parametrize(("values", "text", "grade"), [
-    (["on"], "- (unclear:alone)", "N"),
-    (["on", None], "- (unclear:alone)", "N"),
-    (["on", "off"], "- (unclear:alone)", "N"),
-    (["on", "on"], "on", "B"),
-    (["off", "on", "off"], "off", "C"),
+    (["on"], "- (unclear:alone)", "N"), (["on", None], "- (unclear:alone)", "N"),
+    (["on", "off"], "- (unclear:alone)", "N"), (["on", "on"], "on", "B"), (["off", "on", "off"], "off", "C"),
     (["off", "off", "off"], "off", "A"),
 ])  # fmt: skip
 def test_one_silence_alone_shows_nothing(values: list[str | None], text: str, grade: str) -> None:

@@ -29,7 +29,6 @@ from configtron.model.errors import DONE, PARTIAL
 from configtron.model.nouns import ACK
 from configtron.service.capture import CaptureReading
 from tests.fingerprint.capture.test_reading import PLAIN, TALK, same
-from tests.fingerprint.passive.test_limits import too_big
 from tests.support import capture_bytes as write
 from tests.support.made_capture import FULL, RTT_S, Conversation, Step, acked, flight, says, talk, written
 from tests.support.read_capture import reports
@@ -126,10 +125,15 @@ NETWORKS: dict[str, Callable[[int, bytes], bytes]] = {
 }
 
 
+def too_big(conversation: Conversation) -> None:
+    """A router's message about a packet of the server."""
+    conversation.frames.append((round(1000.3e9), four(b"\3\4\0\0\0\0\5\0" + conversation.frames[1][1][:28], 1)))
+
+
 def tenants(*steps: Step) -> list[Conversation]:
     """The same ends and steps with other initial numbers; the first has a segment more. Each has an ICMP message."""
-    first = talk(*PROVEN, too_big(), *steps, says(1, 900, ACK, 1 + 14 * FULL, 101, 7))
-    return [first, talk(*PROVEN, too_big(), *steps, base=(900_000, 1_000_000))]
+    first = talk(*PROVEN, too_big, *steps, says(1, 900, ACK, 1 + 14 * FULL, 101, 7))
+    return [first, talk(*PROVEN, too_big, *steps, base=(900_000, 1_000_000))]
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -168,13 +172,20 @@ def test_the_networks_of_one_connection_are_told_by_its_numbers(seen: tuple[Seen
         for net in ((7,) if frame[9] == 1 else of(frame[20:22] == b"\0P", k))
     ]
     path, packets = written(frames, tmp_path, link=1), [len(one.frames) - 1 for one in pair]
-    for most in (None, 2500):
+    for most in (None, 1100 * len(seen)):
         found, gathering = reports(path, most=most, buffer=1 << 16)
         assert [one.numbers["packets"] for one in found] == packets
         copies, told = (sum(int(one.numbers[name] or 0) for one in found) for name in ("copies", "frag_needed"))
         assert told == len(seen) and copies == len(frames) - sum(packets) - told
         assert {o.value for one in found for o in one.observations if o.knob == "icw"} == {10}
         assert not gathering.counts["told-early"] and not gathering.open
+        assert most is None or len(gathering.pairs.ends) == len(seen), "what was joined stays"
+
+
+def test_a_syn_and_its_answer_may_have_a_network_each(tmp_path: Path) -> None:
+    frames = [(at, tagged(n + 1, frame)) for n, (at, frame) in enumerate(talk(*PROVEN).frames[:2])]
+    (one,), _ = reports(written(frames, tmp_path, link=1))
+    assert (one.numbers["syns"], one.numbers["synacks"], one.network) == (1, 1, "vlan 1")
 
 
 def half_hidden(folder: Path) -> Path:
