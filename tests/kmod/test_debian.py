@@ -31,3 +31,16 @@ def test_connections_and_loads_on_debians_kernel(tmp_path: Path) -> None:
     happened = ("held", "assigned", "overridden", "reconnected", "changes", "namespaces", "unloads_refused", "records")
     assert [what for what in happened if not churn[what]] == []
     assert loads["loads"] == LOADS and loads["connections"] > 0
+
+
+@pytest.mark.root
+@pytest.mark.lab
+@pytest.mark.alone
+@pytest.mark.parametrize("name", ["debian", "6.12", "6.18", "newest"])
+def test_each_driver_and_knob_on_kernels_that_people_have(name: str, tmp_path: Path) -> None:
+    net = nets.NETS[name]
+    if reason := net.backend.available():
+        pytest.skip(f"{name}: {reason}")
+    catch = nets.cast(net, ("knobs",), tmp_path)
+    assert catch.well(), "\n".join([*nets.matrix({name: catch.knobs()}), *catch.reports, catch.console[-2000:]])
+    assert {row["driver"] for row in catch.knobs() if row["result"] == "seen"} >= {"ebpf", "route", "sysctl"}

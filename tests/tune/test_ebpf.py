@@ -124,6 +124,7 @@ def test_what_is_no_prefix_is_stated(prefix: str) -> None:
         ({"tcp_congestion_control": "westwood"}, "which takes bbr, cubic, reno, vegas"),
         ({"tcp_slow_start_after_idle": 0}, "say in the profile of which tcp_congestion_control"),
         ({"tcp_slow_start_after_idle": 0, "tcp_congestion_control": "vegas"}, "vegas cannot be wrapped"),
+        ({"tcp_congestion_control": "cdg"}, "bpf_setsockopt refuses it"), ({"tcp_congestion_control": "dctcp"}, "ECN"),
         ({"pacing": "pfifo_fast"}, "say in the profile of which tcp_congestion_control"),
         ({"pacing": "pfifo_fast", "tcp_congestion_control": "cubic", "max_pacing_rate": 9}, "pacing=fq"),
         ({"no_such_knob": 1}, "no knob is called so"), ({"window_clamp": "big"}, "which takes 1.."),

@@ -29,7 +29,7 @@ ROOT_MODULES = (
     "9pnet", "9pnet_virtio", "9p",
 )  # fmt: skip
 # What profiles name and tests build links of; loaded by the lab's first process, since no modprobe finds them there.
-LAB_MODULES = (*TABLE1_MODULES, "veth", "sch_netem", "sch_fq")
+LAB_MODULES = (*TABLE1_MODULES, "veth", "sch_netem", "sch_fq", "inet_diag", "tcp_diag")
 # Every congestion control that Debian has as a module; kept, not loaded.
 SCHEMES = tuple(sorted(f"tcp_{name}" for name in OF_LINUX if name not in OF_TABLE1))
 KEPT = (*ROOT_MODULES, *LAB_MODULES, *SCHEMES)

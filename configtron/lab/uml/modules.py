@@ -90,6 +90,16 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
+def copy_sources(sources: Path, folder: Path) -> None:
+    """Copy what a module is built from: nothing is written beside the sources."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sources.rglob("*"):
+        if path.suffix in (".c", ".h") or path.name in ("Kbuild", "Makefile"):
+            copy = folder / path.relative_to(sources)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+
+
 def make_module(
     sources: Path, folder: Path, tree: Path, arch: str, variables: tuple[str, ...] = ()
 ) -> tuple[Path, ...]:
@@ -99,12 +109,7 @@ def make_module(
 
     Warnings are as the Kbuild file has them. `Missing` with the compiler's last words when it does not compile.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in sources.rglob("*"):
-        if path.suffix in (".c", ".h") or path.name in ("Kbuild", "Makefile"):
-            copy = folder / path.relative_to(sources)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
+    copy_sources(sources, folder)
     unknown = [] if (tree / "Module.symvers").exists() else ["KBUILD_MODPOST_WARN=1"]
     make = ["make", f"--directory={tree}", f"M={folder}", f"ARCH={arch}", *unknown, *variables, "modules"]
     done = subprocess.run(child_command(make), capture_output=True, text=True, env=build_environment(), check=False)

@@ -43,7 +43,7 @@ KERNEL_WORDS = "console=ttyS0 panic=-1 oops=panic loglevel=5 net.ifnames=0 init=
 
 @dataclass(frozen=True)
 class QemuDebian(Guest):
-    """Debian 12's kernel as its users have it."""
+    """Debian 12's kernel as its users have it; a subclass has the folder of another."""
 
     name: str = "qemu-debian"
     programs = QEMU_PROGRAMS
@@ -51,11 +51,15 @@ class QemuDebian(Guest):
     def absent(self) -> list[str]:
         return ([] if BUSYBOX.exists() else ["busybox-static"]) + ([] if release() else [HEADERS_PACKAGE])
 
+    def folder(self) -> Path:
+        """Return where its `vmlinuz` and its modules are."""
+        return ensure_debian(say)
+
     def boot(self, job: GuestJob) -> Running:
-        folder = ensure_debian(say)
+        folder = self.folder()
         job.output.mkdir(parents=True, exist_ok=True)
         (job.output / DISK.name).write_bytes(memory_disk(folder))
-        modules = tuple(str(folder / f"{name}.ko") for name in LAB_MODULES)
+        modules = tuple(map(str, present(folder, LAB_MODULES)))
         arguments = ["-initrd", str(DISK), "-append", KERNEL_WORDS]
         return enclose(job, qemu_arguments(job, folder / "vmlinuz", arguments), modules)
 
@@ -84,13 +88,18 @@ def qemu_arguments(job: GuestJob, kernel: Path, rest: list[str]) -> list[str]:
 
 def memory_disk(folder: Path) -> bytes:
     """Return the memory disk of Debian's kernel: its root's modules in the order of loading, and their loader."""
-    modules = [(f"{n:02d}-{name}.ko", (folder / f"{name}.ko").read_bytes()) for n, name in enumerate(ROOT_MODULES)]
+    modules = [(f"{n:02d}-{path.name}", path.read_bytes()) for n, path in enumerate(present(folder, ROOT_MODULES))]
     busybox = BUSYBOX.read_bytes()
     # the kernel looks for /init and, by its first line, for /bin/sh; the folders are for what is mounted there
     files = [("init", (QEMU_SOURCES / "init.sh").read_bytes()), ("bin/sh", busybox), ("bin/busybox", busybox), *modules]
     entries = [entry(name, b"", 0o040755) for name in ("bin", "dev", "root")]
     entries += [entry(name, content, 0o100755) for name, content in files]
     return gzip.compress(b"".join([*entries, entry("TRAILER!!!", b"", 0)]), 1, mtime=0)
+
+
+def present(folder: Path, names: tuple[str, ...]) -> list[Path]:
+    """Return the files of these modules; what a kernel has built in has none."""
+    return [path for name in names if (path := folder / f"{name}.ko").exists()]
 
 
 def entry(name: str, content: bytes, mode: int) -> bytes:

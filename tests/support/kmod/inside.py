@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.kmod import schemes
+from tests.support.kmod import knobs, schemes
 
 BEGIN = "configtron: the nets are out"
 DEFAULT_CC = Path("/proc/sys/net/ipv4/tcp_congestion_control")
@@ -36,7 +36,7 @@ FORGIVEN = re.compile(r"comm \"failnth\".* ct_prefix\.", re.DOTALL)
 # What the stress programs name; reno is in every kernel.
 CONTROLS = ("cubic", "bbr", "vegas")
 # Steps that load them themselves, or none.
-BARE = ("schemes", "scheme", "plant")
+BARE = ("schemes", "scheme", "plant", "knobs")
 PLANTED_CONNECTIONS = 10
 MISTAKES = ("rcu", "atomic-sleep", "lock-order", "use-after-free", "leak")
 
@@ -131,7 +131,8 @@ def every_scheme(folder: Path, connections: str) -> Report:
 
 STEPS: dict[str, Callable[[Path, str], Report]] = {
     "churn": churn, "loads": loads, "failures": failures, "kunit": kunit, "plant": plant, "leaks": leaks,
-    "schemes": every_scheme, # one of planted/replacing.c, with a few connections
+    "schemes": every_scheme, "knobs": lambda folder, _: {"knobs": knobs.every(folder)},
+    # one of planted/replacing.c, with a few connections
     "scheme": lambda folder, name: {"rows": schemes.one(folder, name, PLANTED_CONNECTIONS)},
 }  # fmt: skip
 

@@ -4,10 +4,12 @@
     python -m tests.support.kmod.nets [NET ...] [--connections NUMBER]
 
 Question   Does the module survive every order of events, every allocation that fails, a second processor?
-Method     Three kernels: uml (one processor; bad accesses, lock order, RCU, leaks, failing allocations), smp (two
-           emulated ones, preemption; the same checks and sleeping while atomic) and debian (Debian 12's own, two
-           processors). In each: inside.py's steps, and then the kernel's log is read by gate.py. One of the steps
-           takes each congestion control that the kernel has by itself (schemes.py) and prints a table.
+Method     Two kernels with checks: uml (one processor; bad accesses, lock order, RCU, leaks, failing allocations) and
+           smp (two emulated ones, preemption; the same checks and sleeping while atomic). Four of Debian, with two
+           processors: debian (Debian 12's), 6.12 (Debian 13's), 6.18 and newest (of its backports). In each:
+           inside.py's steps, and then the kernel's log is read by gate.py. One of the steps takes each congestion
+           control that the kernel has by itself (schemes.py) and prints a table; another one each driver and knob
+           (knobs.py), of which the last table has a column for each kernel: the matrix.
            First of all mistakes are planted: a net that lets one of them through is torn, its silence worth nothing.
 Reads as   a line a step; exit code 0 when every step ended well and no kernel complained, 1 otherwise.
 """
@@ -38,7 +40,8 @@ from configtron.lab.uml.recipes import UML_DEBUG, X86_DEBUG, KernelRecipe
 from configtron.lab.uml.user_mode_linux import UmlDebug
 from configtron.model.errors import ConfigtronError
 from tests.support import ROOT
-from tests.support.kmod import gate
+from tests.support.kmod import debian13, gate, knobs
+from tests.support.kmod.debian13 import QemuDebian13
 
 HERE = Path(__file__).resolve().parent
 
@@ -83,12 +86,17 @@ class Net:
 
     def modules(self, folder: Path) -> Iterator[Path]:
         """Our module, the planted ones and those of the kernel's congestion controls, built for it."""
+        if isinstance(self.backend, QemuDebian13):
+            for sources in (KMOD, HERE / "planted"):
+                yield from debian13.modules(debian13.newest(self.backend.of), sources)
+            yield from (path for path in self.backend.folder().glob("tcp_*.ko") if path.stem != "tcp_diag")
+            return
         tree = ensure_tree(say, self.recipe) if self.recipe else debian_tree()
         arch = self.recipe.arch if self.recipe else "x86_64"
         schemes = ensure_kernel(say, self.recipe).parent if self.recipe else ensure_debian(say)
         yield from module_for_tree(tree, arch, say, (WERROR,)).parent.glob("*.ko")
         yield from make_module(HERE / "planted", folder / "planted", tree, arch)
-        yield from schemes.glob("tcp_*.ko")
+        yield from (path for path in schemes.glob("tcp_*.ko") if path.stem != "tcp_diag")
 
 
 def schemes_step(connections: int, link: str = "") -> str:
@@ -115,8 +123,14 @@ NETS = {
     ),
     "debian": Net(
         QemuDebian(), None,
-        lambda connections, times: (schemes_step(connections, LOSSY), f"churn={connections}", f"loads={times}"),
+        lambda connections, times: (
+            schemes_step(connections, LOSSY), f"churn={connections}", f"loads={times}", "knobs",
+        ),
     ),
+    "6.12": Net(QemuDebian13(of="6.12."), None, lambda connections, _: (schemes_step(connections, LOSSY), "knobs")),
+    # its headers are in the archive no more: no module of ours
+    "6.18": Net(QemuDebian13(of="6.18."), None, lambda _, __: ("knobs",)),
+    "newest": Net(QemuDebian13(), None, lambda connections, _: (schemes_step(connections, LOSSY), "knobs")),
 }  # fmt: skip
 
 
@@ -133,8 +147,13 @@ class Catch:
         """One for each congestion control and ECN."""
         return [row for step in self.steps for row in step.get("rows", ())]
 
+    def knobs(self) -> list[knobs.Row]:
+        """One for each driver and setting."""
+        return [row for step in self.steps for row in step.get("knobs", ())]
+
     def well(self) -> bool:
         fine = all(str(row["result"]).startswith("ok") for row in self.rows())
+        fine = fine and all(row["result"] != "wrong" for row in self.knobs())
         return fine and self.code == 0 and not self.reports and not any(step.get("leaked") for step in self.steps)
 
 
@@ -177,12 +196,27 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
         yield line.format(row["cc"], row["ecn"], *counts, ran, before, after, row.get("unload", ""), row["result"])
 
 
-def try_net(name: str, connections: int, times: int) -> bool:
-    """Plant, then stress; prints as it goes. Whether all went well."""
+def matrix(seen: dict[str, list[knobs.Row]]) -> Iterator[str]:
+    """Each driver and setting by kernel; then, for what is refused or wrong somewhere, the reason."""
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    rows = [(kernel, row) for kernel in seen for row in seen[kernel]]
+    for kernel, row in rows:
+        cells.setdefault((row["driver"], row["set"]), {})[kernel] = row["result"]
+    line = "{:7} {:62}" + " {:9}" * len(seen)
+    yield line.format("driver", "set", *seen).rstrip()
+    for (driver, settings), results in cells.items():
+        yield line.format(driver, settings, *(results.get(kernel, "-") for kernel in seen)).rstrip()
+    for kernel, row in rows:
+        if row["why"]:
+            yield f"{kernel}: {row['driver']} {row['set']}: {row['result']}: {row['why']}"
+
+
+def try_net(name: str, connections: int, times: int) -> Catch | None:
+    """Plant, then stress; prints as it goes. None: not tried, or the net is torn."""
     net = NETS[name]
     if reason := net.backend.available():
         print(f"{name}: {reason}")
-        return False
+        return None
     well = True
     with tempfile.TemporaryDirectory(prefix="configtron-nets-") as folder:
         if net.catches:
@@ -198,14 +232,14 @@ def try_net(name: str, connections: int, times: int) -> bool:
         started = time.monotonic()
         catch = cast(net, net.steps(connections, times), Path(folder))
         for step in catch.steps:
-            print(f"{name}  {json.dumps({key: value for key, value in step.items() if key != 'rows'})}")
+            print(f"{name}  {json.dumps({key: value for key, value in step.items() if key not in ('rows', 'knobs')})}")
             for line in table(step["rows"]) if "rows" in step else ():
                 print(f"{name}    {line}".rstrip())
         for report in catch.reports:
             print(f"{name}  REPORT\n{report}")
         verdict = "well" if catch.well() else f"NOT well (exit code {catch.code}) {catch.console[-2000:]}"
         print(f"{name}  {verdict} ({time.monotonic() - started:.0f} s)", flush=True)
-    return well and catch.well()
+    return catch if well else None
 
 
 def main(words: list[str]) -> int:
@@ -218,11 +252,13 @@ def main(words: list[str]) -> int:
         parser.error(f"no net {', '.join(unknown)}; there are {', '.join(NETS)}")
     try:
         # a list, not a generator: a torn net must not keep the others from being cast
-        well = [try_net(name, asked.connections, asked.loads) for name in asked.net or NETS]
+        caught = {name: try_net(name, asked.connections, asked.loads) for name in asked.net or NETS}
     except ConfigtronError as error:
         print(f"nets: {error}", file=sys.stderr)
         return error.code
-    return 0 if all(well) else 1
+    for line in matrix({name: catch.knobs() for name, catch in caught.items() if catch and catch.knobs()}):
+        print(line)
+    return 0 if all(catch and catch.well() for catch in caught.values()) else 1
 
 
 if __name__ == "__main__":

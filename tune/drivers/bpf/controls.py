@@ -58,8 +58,10 @@ def _loaded(*programs: str) -> Carried:
             with Object(objects.compiled(each)) as program:
                 program.load()
             return Carried(each, "")
-        except (OSError, ConfigtronError) as error:
-            why = str(getattr(error, "strerror", None) or error)
+        except OSError as error:
+            why = os.strerror(error.errno or 0)
+        except ConfigtronError as error:
+            why = str(error)
     return Carried("", why)
 
 

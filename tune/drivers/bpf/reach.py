@@ -38,11 +38,17 @@ _LEAST_TICK_S = 0.001
 _RTO_MAX_S = 120.0
 _INT = 0x7FFF_FFFF
 
+# sol_tcp_sockopt_congestion of net/core/filter.c; dctcp without ECN is reno, and ECN is agreed on before the lookup.
+_CONTROLS_REFUSED: tuple[tuple[Value, str], ...] = (
+    ("cdg", "bpf_setsockopt refuses it; use the driver kmod or route"),
+    ("dctcp", "it needs ECN, which is agreed on before a client's prefix is looked up; use the driver route"),
+)
 _BBR_KEEPS = "bbr never restarts after idle: with it 0 and 1 are the same"
 REACHES: Mapping[str, Reach] = {
     reach.knob: reach
     for reach in (
-        Reach("tcp_congestion_control", note="its module is loaded before a profile asks for it"),
+        Reach("tcp_congestion_control", refused=_CONTROLS_REFUSED,
+              note="its module is loaded before a profile asks for it"),
         Reach("initcwnd", least=1, most=1000,
               note="a client's first window bounds what shows of it; 1 after a SYN-ACK that was repeated twice"),
         Reach("tcp_slow_start_after_idle", values=(0, 1), note=f"0 needs cubic, reno or bbr; {_BBR_KEEPS}"),
@@ -110,7 +116,8 @@ def reaches(able: Kernel) -> dict[str, Reach]:
     """Return the table, narrowed to this kernel."""
     found = dict(REACHES)
     tick_s = 1 / able.ticks_per_s
-    found["tcp_congestion_control"] = replace(found["tcp_congestion_control"], values=able.controls)
+    controls_taken = tuple(name for name in able.controls if name not in dict(_CONTROLS_REFUSED))
+    found["tcp_congestion_control"] = replace(found["tcp_congestion_control"], values=controls_taken)
     found["synack_rto"] = replace(found["synack_rto"], least=tick_s)
     for knob in ("min_rto", "delack_max"):
         found[knob] = replace(found[knob], least=_LEAST_TIMEOUT_TICKS * tick_s)
