@@ -99,7 +99,7 @@ def test_a_page_stands_alone(tmp_path: Path, compared: Compared) -> None:
     assert len(page.ids) == len(set(page.ids))
     for part in ("Initial congestion window", "66.7 %", "e.example", "10 segments, 1000 bytes",
                  "4 segments, 400 bytes", "na.pcapng, frames 4–13", "One CDN1 of 2 sites differ",
-                 "na 10 → as 4, eu 4"):  # fmt: skip
+                 "na 10 → as 4, eu 4", "The packets behind the examples"):  # fmt: skip
         assert part in page.text
     assert not re.search(r"https?:|url\(|@import", text)
     assert compared("-f", "html", db=db) == text
@@ -120,6 +120,7 @@ def test_a_telephone_shows_it(tmp_path: Path, compared: Compared, width: int) ->
 def test_hostile_fields_and_certificates_stay_text(tmp_path: Path, compared: Compared) -> None:
     text = compared("-f", "html", db=campaign(tmp_path, readings=HOSTILE))
     page = Page(text)
+    assert not [one for one in page.ids if re.search(r"[^\w.-]", one)]
     assert page.active == [] and page.open == [] and page.text.count("<script>alert(1)") >= 3
     assert not [one for one in ("<script", "\x1b", "\u202e") if one in text]
 

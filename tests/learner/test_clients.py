@@ -69,9 +69,9 @@ def test_a_prefix_weighs_by_the_logarithm_beyond_its_cap() -> None:
 
 
 def test_a_prefix_unlike_its_class_is_out_until_its_features_agree() -> None:
-    known = after({1: [1.8] * 12, 2: [0.3] * 12, 3: [1.8] * 4, 4: [6.9] + [0.0] * 11})
-    assert known.is_out(np.array([1, 2, 3, 4, -1])).tolist() == [True, False, False, False, False]
-    assert known.reasons() == {UNLIKE_CLASS: 1, OVER_CAP: 0}
+    known = after({0: [1.8] * 12, 1: [1.8] * 12, 2: [0.3] * 12, 3: [1.8] * 4, 4: [6.9] + [0.0] * 11})
+    assert known.is_out(np.array([0, 1, 2, 3, 4, -1])).tolist() == [True, True, *[False] * 4]
+    assert known.reasons() == {UNLIKE_CLASS: 2, OVER_CAP: 0}
     for _ in range(3):
         known = after({1: [0.0] * 30}, known)
     assert not known.is_out(np.array([1])).any()

@@ -62,7 +62,7 @@ def layout_of(options: ProbeOptions, place: Path) -> Iterator[RunLayout]:
         vantages, shards, write_inputs = lab_run.shards_of(options, targets)
         yield RunLayout(vantages, shards, len(targets), lambda: iter(targets), write_inputs)
         return
-    place.mkdir(parents=True, exist_ok=True)
+    place.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="targets-", dir=place) as temporary:
         path = Path(temporary) / TARGETS
         listing = write_listing(targets_of(options), path, options.seed)

@@ -276,7 +276,7 @@ def policy_maker(database: Path, arguments: Mapping[str, Any]) -> tuple[MapMaker
     Errors: those of `learning_maker` and `StageOptions.made`.
     """
     policy = arguments["policy"]
-    strategies = check_strategies(policy, arguments.get("strategies", ""))
+    check_strategies(policy, strategies := arguments.get("strategies", ""))
     maps = MapOptions(least_clients=LEAST_OF_PREFIX, new_prefixes=MOST_LEARNED) if policy == INITIAL else MapOptions()
     maker: LearningMaker = (
         window_maker(database, maps, strategies) if policy == INITIAL else learning_maker(database, policy, maps)
@@ -284,11 +284,10 @@ def policy_maker(database: Path, arguments: Mapping[str, Any]) -> tuple[MapMaker
     return maker, StageOptions(**arguments["stages"]).made(bytes.fromhex(arguments["key"]), maker.note, maps)
 
 
-def check_strategies(policy: str, strategies: str) -> str:
-    """Return shares as they are typed. Errors: `BadInput` where the policy has no strategies."""
+def check_strategies(policy: str, strategies: str) -> None:
+    """Refuse shares of strategies where the policy has none. Errors: `BadInput`."""
     if strategies and policy != INITIAL:
         raise BadInput(f"--strategies is of --policy {INITIAL}; {policy} chooses shares by itself")
-    return strategies
 
 
 def draw_key(key: SigningKey) -> bytes:

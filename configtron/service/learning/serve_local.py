@@ -150,11 +150,11 @@ def local_maker(
     """Return the policy's maker, and how its maps are made. Errors: `BadInput`, `Missing`."""
     from configtron.service.fleet.makers import check_strategies, window_maker
 
-    strategies = check_strategies(options.policy, options.strategies)
+    check_strategies(options.policy, options.strategies)
     if options.policy == INITIAL:
         least = options.least_clients or LEAST_OF_PREFIX
         maps = replace(map_options(options, owned, names, draws), least_clients=least, new_prefixes=MOST_LEARNED)
-        return window_maker(options.lease.database, maps, strategies), maps
+        return window_maker(options.lease.database, maps, options.strategies), maps
     made = loop_options(options, reachable_grid(barred), owned, names, draws)
     return LoopMapMaker(made, secrets.token_bytes(16)), made.map
 

@@ -69,6 +69,8 @@ def test_aborting_says_farewell_where_the_server_listens() -> None:
     last = dissect(world.sent[-1])
     assert last is not None and (last.flags, last.seq) == (RST, 0x80000001)
     assert world.trace().ending == "interrupted"
+    idents = [found.ident for found in map(dissect, world.sent) if found is not None]
+    assert idents == [1, 2, 3], "never 0, for which the kernel would put in its own"
 
 
 @pytest.fixture
