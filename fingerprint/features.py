@@ -264,7 +264,7 @@ def _bytes(socket: Socket) -> tuple[int, int]:
 
 def kbps(rate: int) -> float:
     """Return bytes a second as kilobits a second."""
-    return round(rate * 8 / 1e3, 3)
+    return rate * 8 / 1e3
 
 
 def wanted(sightings: Iterable[Sighting], ports: frozenset[int]) -> list[Sighting]:

@@ -27,7 +27,7 @@ from configtron.db.tuning import Tuning
 from configtron.intake.imports.accesslog import Parser
 from configtron.intake.imports.inforce import InForce
 from configtron.intake.imports.kinds import Wanted, imported
-from configtron.intake.imports.reading import Reading, numbered
+from configtron.intake.imports.reading import LINE_BYTES, Reading, numbered
 from configtron.model.errors import DONE, NOTHING, PARTIAL, USAGE, BadInput
 from configtron.model.nouns import Profile
 from configtron.model.tuning import Place, Rules
@@ -173,6 +173,7 @@ def test_bad_lines_cost_themselves(typed: Typed, tmp_path: Path) -> None:
         assert "59 outcomes" in said(typed, packed), program
         assert "the file is torn here" in said(typed, packed[:-2], code=PARTIAL)
     assert "line 1: the file is torn" in said(typed, gzip.compress(good.encode())[:40], code=USAGE)
+    assert len([*numbered([b"x" * LINE_BYTES], Reading("x"))]) == 1
 
 
 def beacon(**more: object) -> str:
