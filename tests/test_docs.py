@@ -42,14 +42,6 @@ def all_commands() -> dict[tuple[str, ...], click.Command]:
     return {tuple(context.command_path.split()): context.command for context in contexts()}
 
 
-def test_every_command_and_option_has_help() -> None:
-    for words, command in all_commands().items():
-        assert (command.help or command.short_help or "").strip(), " ".join(words)
-        for parameter in command.params:
-            if isinstance(parameter, click.Option) and not parameter.hidden:
-                assert (parameter.help or "").strip(), f"{' '.join(words)} {parameter.opts[0]}"
-
-
 def quoted_paths(page: Path) -> Iterator[str]:
     text = page.read_text()
     yield from (link.split("#")[0] for link in re.findall(r"\]\((?!https?:|#)([^)\s]+)\)", text))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configtron.learner import Setting, policy
-from configtron.learner.changepoint import Change, Detector, changes, no_runs
+from configtron.learner.changepoint import Change, changes
 from configtron.learner.clients import (
     BELOW_ROUND_TRIP,
     CAP,
@@ -29,7 +29,6 @@ from configtron.learner.policies.thompson import Thompson
 from configtron.learner.prefixes import longest, network_of
 from configtron.learner.reclassify import Watch
 from configtron.learner.saved import set_aside_in
-from configtron.learner.state import decode, encode
 from configtron.learner.traffic import Traffic
 from configtron.model.fleet import OutcomeRow
 from configtron.model.nearest import LOSS_FLOOR
@@ -164,16 +163,6 @@ def test_noticing_takes_a_few_samples_and_a_sample_of_nothing_is_a_sample() -> N
     (change,) = changes(levels * np.exp(0.05 * np.random.default_rng(1).standard_normal(160)))
     assert abs(change.since - 80) <= 2 and 2 <= change.latency <= 8 and Change(12, 10).latency == 2
     assert changes(np.zeros(50)) == []
-
-
-def test_runs_are_saved_exactly() -> None:
-    runs = no_runs()
-    for value in trace(1)[0][:100]:
-        runs, _ = Detector().step(runs, float(value))
-    back = decode(encode({"runs": runs}))["runs"]
-    for name in ("log_probability", "mean", "square"):
-        assert np.array_equal(getattr(back, name), getattr(runs, name)), name
-    assert Detector().step(back, 70.0)[1] == Detector().step(runs, 70.0)[1]
 
 
 SLOW = NetworkClass("nc0", tuple(np.log([500.0, 300.0, 0.01 + LOSS_FLOOR])), (1.0, 1.0, 1.0))
