@@ -16,6 +16,7 @@ from configtron.cli.outermost import run
 from configtron.db.store import Store
 from configtron.fingerprint.diversity import RegionDifference
 from configtron.model.errors import DONE, NOTHING, USAGE
+from configtron.report.page.words import anchor
 from configtron.report.target_results import found_in
 from configtron.service.campaign.run_config import run_config
 from configtron.service.campaign.run_options import ProbeOptions
@@ -146,6 +147,7 @@ def test_the_packets_shown_are_of_a_reading_that_says_the_verdict(tmp_path: Path
     assert (results[0].site, results[0].vantage) == ("a.example", "as")
     found = list(found_in([results[0]._replace(observations=tuple(lost)), results[1], third, *results[2:]]))
     difference = RegionDifference("icw", "a.example", "as", 10, 4)
+    assert anchor(RegionDifference("icw", "a:80/ä", "as", 10, 4)) == "proof.icw.a_80__.as"
     here, there = proofs_of([difference], "na", found, folder)[difference]
     assert there.reading is not None and there.reading.trace_id == "as/a.example/icw.2" and there.reading.value == 4
     assert there.trace is not None and there.trace.id == "as/a.example/icw.2"

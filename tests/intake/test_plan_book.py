@@ -18,6 +18,7 @@ from configtron.intake.pageloads.plan_book import (
     DrawnArm,
     PlanBook,
     PrefixDraw,
+    hashed,
     near_turn,
     unit,
 )
@@ -88,8 +89,7 @@ def test_intervals_cluster_by_the_prefix_that_was_drawn_for() -> None:
 
 def test_units_are_of_an_epoch_and_of_a_client() -> None:
     six = bytes.fromhex("20010db8000000010000000000000007")
-    assert unit(KEY, six, 1) == unit(KEY, six[:8] + bytes(8), 1), "a /64 is one client"
-    assert len(bytes.fromhex(unit(KEY, CLIENT, 1))) == 8
+    assert unit(KEY, six, 1) == unit(KEY, six[:8] + bytes(8), 1) == hashed(KEY, six[:8], 1), "a /64 is one client"
     assert unit(KEY, bytes(10) + b"\xff\xff" + CLIENT, 1) == unit(KEY, CLIENT, 1)
     assert len({unit(KEY, CLIENT, 1), unit(KEY, CLIENT, 2), unit(b"x" * 16, CLIENT, 1), unit(KEY, six, 1)}) == 4
 

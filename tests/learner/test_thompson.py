@@ -269,6 +269,7 @@ def test_an_account_by_hand() -> None:
     found = settled(Account(), cells, seen, level, np.array([8.0]), 0)
     assert found.base_ms == pytest.approx(10_000) and found.cost_ms == pytest.approx(500) and found.sessions == 10
     assert found.variance_ms2 == pytest.approx((2000 * ledger.LOAD_DEVIATION) ** 2 * (1 / 3 + 1 / 11))
+    assert found.error_loads == pytest.approx(2.0)
     assert found.upper_ms() > found.cost_ms and found.saved_ms(0.01) < 0 < found.saved_ms(0.5)
     others = entered(no_cells(1), seen, np.array([[6.0, 4.0]]), 0)
     twice = settled(Account(), others, seen, level, np.array([8.0]), 0)
