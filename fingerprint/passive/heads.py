@@ -90,7 +90,8 @@ def segments_of(data: Column, rows: Rows, begin: Column, size: Column, room: Col
 def keep_heads(data: Column, segments: Segments, heads: Heads) -> None:
     """Keep the bytes worth keeping of one buffer's segments."""
     rows, begin, held, _, _, opens = segments
-    _keep_syns(data, segments, heads)
+    if len(segments.syns):
+        _keep_syns(data, segments, heads)
     for row in opens.tolist():
         payload = _payload(data, begin, held, row)
         heads.keep(int(rows.frame[row]), b"", payload)
@@ -136,8 +137,7 @@ def _follow(data: Column, rows: Rows, begin: Column, held: Column, heads: Heads)
 
 
 def _payload(data: Column, begin: Column, held: Column, row: int) -> bytes:
-    first = int(begin[row])
-    return bytes(data[first : first + min(int(held[row]), KEEP)].tobytes())
+    return bytes(data[begin[row] :][: min(int(held[row]), KEEP)].tobytes())
 
 
 def _opens(data: Column, at: Column) -> Column:
