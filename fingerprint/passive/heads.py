@@ -137,8 +137,7 @@ def _follow(data: Column, rows: Rows, begin: Column, held: Column, heads: Heads)
 
 
 def _payload(data: Column, begin: Column, held: Column, row: int) -> bytes:
-    first = int(begin[row])
-    return bytes(data[first : first + min(int(held[row]), KEEP)].tobytes())
+    return bytes(data[begin[row] :][: min(int(held[row]), KEEP)].tobytes())
 
 
 def _opens(data: Column, at: Column) -> Column:
