@@ -195,7 +195,7 @@ bench: kernel
 	@$(BIN)/python -m benchmarks.hosts
 
 kmod-debug: install
-	$(call say,the kernel module in three kernels: $(CONNECTIONS) connections and $(LOADS) loads)
+	$(call say,the kernel module in two kernels with checks and four of Debian, and the table of drivers and knobs: $(CONNECTIONS) connections and $(LOADS) loads)
 	@$(BIN)/python -m tests.support.kmod.nets --connections $(CONNECTIONS) --loads $(LOADS)
 
 fuzz: $(INSTALLED)

@@ -176,8 +176,8 @@ def has_types() -> bool:
 def _explain_no_struct_ops(control: str) -> str:
     if not has_types():
         return "this kernel has no type information (CONFIG_DEBUG_INFO_BTF)"
-    needs = "it needs the JIT, and for bbr Linux 6.10 and the module tcp_bbr"
-    return f"this kernel carries no congestion control of ours for it ({controls.carried(control).why}); {needs}"
+    needs = "it needs the JIT, and for bbr Linux 6.10 and a loaded tcp_bbr whose types are the kernel's own"
+    return f"this kernel did not load a congestion control of ours for it ({controls.carried(control).why}); {needs}"
 
 
 @cache
