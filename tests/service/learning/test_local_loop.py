@@ -16,7 +16,7 @@ import pytest
 from configtron.model.errors import BadInput, Unwritten
 from configtron.model.fleet import WHOLE, OutcomeRow
 from configtron.model.nouns import Profile
-from configtron.service.learning.local_loop import AGENT, drawn_from, mixes_text
+from configtron.service.learning.local_loop import AGENT, drawn_from, mix_text
 from configtron.service.learning.serve_local import reachable_grid
 from tests.support import ROOT, local_loop
 from tests.support.children import child
@@ -148,4 +148,4 @@ def test_a_map_in_one_line(tmp_path: Path) -> None:
             pass
         fleet_map = here.learning.maker.learner.map
         assert fleet_map is not None and sum(parts for mix in fleet_map.mixes.values() for _, parts in mix) % WHOLE == 0
-        assert f"{len(fleet_map.prefixes)} prefixes in {len(fleet_map.mixes)} classes; " in mixes_text(fleet_map)
+        assert f"{len(fleet_map.prefixes)} prefixes in {len(fleet_map.mixes)} classes; " in mix_text(fleet_map)
