@@ -28,8 +28,9 @@
 /*
  * Bytes of icsk_ca_priv that a congestion control of the kernel uses, so that ct_cwnd_event() can
  * keep struct ct_saved behind them. Read by pahole from 6.1, 6.12 and 7.3: struct bictcp 60,
- * struct vegas 28 or less; rounded up. Those not listed are taken to use it all. Other modules may change theirs:
- * ct_private_bytes() checks, when one is looked up for the first time, how far its init() writes.
+ * struct vegas 28 or less; rounded up. Those not listed are taken to use it all. Other modules
+ * may change theirs: ct_private_bytes() checks, when one is looked up for the first time, how
+ * far its init() writes.
  * On kernels that the list was not read from (CT_ANY_KERNEL), all are taken to use all.
  */
 static const struct {
