@@ -20,7 +20,7 @@ def test_connections_and_loads_on_debians_kernel(tmp_path: Path) -> None:
     net = nets.NETS["debian"]
     if reason := net.backend.available():
         pytest.skip(reason)
-    catch = nets.cast(net, net.steps(CONNECTIONS, LOADS), tmp_path)
+    catch = nets.cast(net, net.steps(CONNECTIONS, LOADS)[:3], tmp_path)
     assert (catch.code, catch.reports) == (0, []), catch.console
     table, churn, loads = catch.steps
     assert {row["cc"] for row in table["rows"]} >= {"bbr", "cubic", "dctcp", "reno", "vegas", "rep_init"}

@@ -61,8 +61,9 @@ def root() -> Path:
             )
             (part / "etc/apt/sources.list").write_text(SOURCES)
             part.rename(folder)
-        # without a network, what is there is tried
-        subprocess.run(["chroot", folder, "apt-get", "update", "-qq"], capture_output=True, check=False)
+        # without a network, what is there is tried, and soon
+        update = ["apt-get", "update", "-qq", "-o", "Acquire::Retries=0", "-o", "Acquire::http::Timeout=10"]
+        subprocess.run(["timeout", "60", "chroot", folder, *update], capture_output=True, check=False)
     return folder
 
 
