@@ -160,9 +160,9 @@ def test_refusals() -> None:
 def test_status_shows_epoch_and_lease_and_one_holdback_lives(tmp_path: Path) -> None:
     seen = aside("status_of_plan.py", "plan", str(tmp_path / "db"))
     assert seen["none"] == [""] and seen["nothing left"]
-    assert re.fullmatch(
-        r"epoch 77: 1 classes assigned, control group 5.0%, its lease ends in 35\d\d\.\d s", seen["plan"][0]
-    )
+    unasked, plan = seen["plan"][0].split("; epoch", 1)
+    assert unasked == "the kernel draws clients' profiles; no connection was looked at"
+    assert re.fullmatch(r" 77: 1 classes assigned, control group 5.0%, its lease ends in 35\d\d\.\d s", plan)
     assert seen["lapsed"][0].endswith("its lease has passed, new connections are untouched")
     refused, taken = seen["holdbacks"]
     assert refused.startswith("6 ") and "the plan of epoch 77 has 5.0% of the clients as control group" in refused
