@@ -59,7 +59,7 @@ ALWAYS = np.iinfo(np.int64).max
 # After both sides' FIN, or a reset: late repeats. Else: the longest silence of a timer (120 s), or of a keep-alive
 # connection that servers allow (Apache's 300 s is the longest default).
 LINGER_NS, IDLE_NS = 5 * NS, 310 * NS
-# Bits of a number in a place of both streams.
+# Bits of a number in a sequence point.
 HALF = np.uint64(32)
 
 
@@ -151,11 +151,12 @@ class Gathering:
         return len(self._before)
 
     def _join_networks(self, rows: Rows) -> Rows:
-        """Give segments of equal ends one pair where they are one connection in several networks: its numbers show it.
+        """Give segments of equal ends one pair if they are one connection in several networks.
 
-        Its directions may have a network each, and each packet may be captured in two. Networks with a place of both
-        streams in common carry one connection: two have other initial numbers. The places of a segment are where it
-        begins, where it ends, and of a SYN-ACK where the SYN ended, which knew no other number.
+        Its directions may have a network each, and each packet may be captured in two. Networks that share a sequence
+        point carry one connection: two connections have other initial numbers. A point has a number of each stream:
+        a segment has one where it begins and one where it ends. A SYN knows no number of the other stream, so a SYN-ACK
+        also has the point at which the SYN ended.
         """
         ends = self.pairs.ends.alike
         there = np.bincount(rows.pair, minlength=len(ends)) > 0
@@ -167,10 +168,10 @@ class Gathering:
         after = seq + length.astype(np.uint32) + opens + ((flags & FIN) > 0)
         mine = np.concatenate((seq, after, np.where(opens & (ack > 0), 0, seq))).astype(np.uint64)
         pair, side, theirs = np.tile(pair, 3), np.tile(side, 3), np.tile(ack, 3).astype(np.uint64)
-        places = hashed((ends[pair], np.where(side == 0, mine << HALF | theirs, theirs << HALF | mine)))
-        order = np.argsort(places)
-        places, pair = places[order], pair[order]
-        meet = np.flatnonzero((places[1:] == places[:-1]) & (ends[pair[1:]] == ends[pair[:-1]]))
+        points = hashed((ends[pair], np.where(side == 0, mine << HALF | theirs, theirs << HALF | mine)))
+        order = np.argsort(points)
+        points, pair = points[order], pair[order]
+        meet = np.flatnonzero((points[1:] == points[:-1]) & (ends[pair[1:]] == ends[pair[:-1]]))
         one, other, first = pair[meet], pair[meet + 1], np.arange(len(ends), dtype=np.int32)
         while (first[one] != first[other]).any():
             np.minimum.at(first, np.append(one, other), np.tile(np.minimum(first[one], first[other]), 2))

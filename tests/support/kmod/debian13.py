@@ -40,14 +40,14 @@ def run(command: list[str], what: str) -> str:
 
 
 def inside(script: str, what: str, *arguments: str) -> str:
-    """What a script of the shell prints in the Debian 13, with a /proc of its own. Errors: `Missing`."""
+    """Run a shell script in the Debian 13, with a /proc of its own; return what it prints. Errors: `Missing`."""
     words = ["unshare", "--mount", "--pid", "--fork", f"--root={root()}", "--mount-proc", "env", "LC_ALL=C"]
     return run([*words, "DEBIAN_FRONTEND=noninteractive", "INITRD=No", "sh", "-ec", script, "sh", *arguments], what)
 
 
 @cache
 def root() -> Path:
-    """The Debian 13, made if it is not there, its lists of packages of now. Errors: `Missing`."""
+    """Return the folder of the Debian 13, with current package lists; make it if it is not there. Errors: `Missing`."""
     if os.geteuid() or not shutil.which("debootstrap"):
         raise Missing("kernels of Debian 13 need root and debootstrap; run: apt-get install debootstrap")
     folder = cache_folder() / f"debian-13-{key(SOURCES.encode())}"
@@ -68,7 +68,7 @@ def root() -> Path:
 
 
 def newest(of: str = "") -> str:
-    """The newest release whose version begins so. Errors: `Missing`."""
+    """Return the newest release whose version begins with `of`. Errors: `Missing`."""
     # without `-dbg`, `-unsigned`, `cloud`, `rt`
     lines = inside("apt-cache search --names-only '^linux-image-[0-9.]+[+]deb13-amd64$'", "searching").splitlines()
     releases = [line.split()[0].removeprefix("linux-image-") for line in lines]
@@ -78,7 +78,7 @@ def newest(of: str = "") -> str:
 
 
 def kernel(release: str) -> Path:
-    """The folder with its `vmlinuz` and modules NAME.ko, as `QemuDebian` takes it. Errors: `Missing`."""
+    """Return the folder of a kernel: its `vmlinuz` and modules NAME.ko, as `QemuDebian` takes it. Errors: `Missing`."""
     folder = cache_folder() / f"debian-{release}-{key(' '.join(KEPT).encode())}"
     if is_whole(folder):
         return folder

@@ -43,8 +43,8 @@ VALUES: Mapping[str, Value] = {
     "delack_max": 0.04, "notsent_lowat": 16384, "window_clamp": 30_000, "cwnd_clamp": 77, "priority": 5, "mark": 99,
     "busy_poll": 50, "resume_cwnd": 60, "resume_rtt": 0.1,
 }  # fmt: skip
-# What a knob is set together with.
-MATES: Mapping[tuple[str, Value], tuple[Settings, ...]] = {
+# Settings that a knob's value needs beside it.
+COMPANIONS: Mapping[tuple[str, Value], tuple[Settings, ...]] = {
     (IDLE, 0): ({CONTROL: "cubic", "initcwnd": 20}, {CONTROL: "reno", "initcwnd": 20}, {CONTROL: "bbr"}),
     ("pacing", "pfifo_fast"): ({CONTROL: "bbr"}, {CONTROL: "cubic"}),
     ("resume_cwnd", 60): ({"resume_rtt": 0.1},), ("resume_rtt", 0.1): ({"resume_cwnd": 60},),
@@ -73,8 +73,8 @@ def every(folder: Path) -> list[Row]:
 def _wanted(reaches: Mapping[str, Reach]) -> Iterator[Settings]:
     for knob, reach in reaches.items():
         for value in reach.values or (VALUES[knob],):
-            mates = [each for each in MATES.get((knob, value), ()) if each.keys() <= reaches.keys()]
-            yield from ({knob: value, **each} for each in mates or [{}])
+            companions = [each for each in COMPANIONS.get((knob, value), ()) if each.keys() <= reaches.keys()]
+            yield from ({knob: value, **each} for each in companions or [{}])
 
 
 def tried(driver: Driver, settings: Settings) -> Row:

@@ -89,13 +89,13 @@ class Net:
         if isinstance(self.backend, QemuDebian13):
             for sources in (KMOD, HERE / "planted"):
                 yield from debian13.modules(debian13.newest(self.backend.of), sources)
-            yield from (path for path in self.backend.folder().glob("tcp_*.ko") if path.stem != "tcp_diag")
-            return
-        tree = ensure_tree(say, self.recipe) if self.recipe else debian_tree()
-        arch = self.recipe.arch if self.recipe else "x86_64"
-        schemes = ensure_kernel(say, self.recipe).parent if self.recipe else ensure_debian(say)
-        yield from module_for_tree(tree, arch, say, (WERROR,)).parent.glob("*.ko")
-        yield from make_module(HERE / "planted", folder / "planted", tree, arch)
+            schemes = self.backend.folder()
+        else:
+            tree = ensure_tree(say, self.recipe) if self.recipe else debian_tree()
+            arch = self.recipe.arch if self.recipe else "x86_64"
+            schemes = ensure_kernel(say, self.recipe).parent if self.recipe else ensure_debian(say)
+            yield from module_for_tree(tree, arch, say, (WERROR,)).parent.glob("*.ko")
+            yield from make_module(HERE / "planted", folder / "planted", tree, arch)
         yield from (path for path in schemes.glob("tcp_*.ko") if path.stem != "tcp_diag")
 
 
